@@ -1,0 +1,31 @@
+import { hostname } from 'node:os';
+import type { Clock } from './clock.ts';
+
+/**
+ * A claim's id carries its owner, so that whoever reads the store can say who holds a lock without a second look-up:
+ * `<owner>#<random of this Locks>.<number>`, for example `web-1:4711:k3j9#0f1e2d3c4b5a.2s`.
+ */
+const OURS = /^(.+)#[0-9a-z]{12}\.[0-9a-z]+(?:\.[0-9]+)?$/s;
+
+/** The owner that an id of ours carries; `null` for another program's id. */
+export function ownerOf(id: string): string | null {
+  return OURS.exec(id)?.[1] ?? null;
+}
+
+export function defaultOwner(clock: Clock): string {
+  // A host name may hold 253 bytes; an owner may not.
+  return `${hostname().slice(0, 96)}:${process.pid}:${randomText(clock, 4)}`;
+}
+
+/** Numbers the claims of one Locks. Sixty-two random bits tell it from every other one, in this process or any other. */
+export function claimIds(owner: string, clock: Clock): () => string {
+  const prefix = `${owner}#${randomText(clock, 12)}.`;
+  let count = 0;
+  return () => prefix + (count++).toString(36);
+}
+
+function randomText(clock: Clock, length: number): string {
+  let text = '';
+  while (text.length < length) text += Math.floor(clock.random() * 36).toString(36);
+  return text;
+}

@@ -1,0 +1,61 @@
+import { ownerOf } from './claim-id.ts';
+import type { JsonObject } from './json.ts';
+import type { Mode, StoredClaim } from './store/store.ts';
+
+/** A lock as people see it. What a store cannot know is `null`. */
+export interface LockView {
+  readonly name: string;
+  /** What the lock is used as now; `null` when nobody holds it or waits. */
+  readonly kind: 'exclusive' | 'shared' | 'permits' | null;
+  /** The capacity of a semaphore. */
+  readonly permits: number | null;
+  readonly holders: readonly ClaimView[];
+  /** In line order: the first is next. */
+  readonly waiters: readonly ClaimView[];
+}
+
+export interface ClaimView {
+  readonly id: string;
+  readonly owner: string | null;
+  readonly fence: bigint | null;
+  readonly mode: Mode;
+  readonly heldForMs: number | null;
+  readonly expiresInMs: number | null;
+  readonly metadata: JsonObject | null;
+}
+
+export function viewLock(name: string, claims: readonly StoredClaim[]): LockView {
+  const mode = claims[0]?.mode;
+  return {
+    name,
+    kind: mode?.kind ?? null,
+    permits: mode?.kind === 'permits' ? mode.of : null,
+    holders: claims.filter((claim) => claim.granted).map(viewClaim),
+    waiters: claims.filter((claim) => !claim.granted).map(viewClaim),
+  };
+}
+
+export function viewClaim(claim: StoredClaim): ClaimView {
+  return {
+    id: claim.id,
+    owner: claim.owner ?? ownerOf(claim.id),
+    fence: claim.fence,
+    mode: claim.mode,
+    heldForMs: claim.heldForMs,
+    expiresInMs: claim.expiresInMs,
+    metadata: metadataIn(claim.note),
+  };
+}
+
+/** A note may have been written by another program: what is not a JSON object is not metadata. */
+function metadataIn(note: string | null): JsonObject | null {
+  if (note === null || note === '') return null;
+  try {
+    const value: unknown = JSON.parse(note);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as JsonObject)
+      : null;
+  } catch {
+    return null;
+  }
+}
