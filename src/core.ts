@@ -1,0 +1,111 @@
+import { claimIds, defaultOwner } from './claim-id.ts';
+import type { Clock } from './clock.ts';
+import { systemClock } from './clock.ts';
+import { ClosedError } from './errors.ts';
+import { Events } from './events.ts';
+import { Commands } from './hold/command.ts';
+import type { Grant } from './hold/grant.ts';
+import { Keepalive } from './hold/keepalive.ts';
+import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
+import type { Store } from './store/store.ts';
+
+/** Something that must end when the Locks closes: a pending acquire, an observer. */
+export interface Closable {
+  onClose(error: ClosedError): void;
+}
+
+/** A candidate or another long-lived user of holds, which is asked to end before the holds are waited for. */
+export interface Stoppable {
+  stop(): Promise<void>;
+}
+
+/** What is shared by all Locks of this process that use one store. */
+interface StoreRecord {
+  users: number;
+  /** The greatest fence seen from this store: no later grant may be below it, whatever the store has forgotten meanwhile. */
+  fenceSeen: bigint;
+}
+
+const RECORDS = new WeakMap<Store, StoreRecord>();
+
+/** What the parts of one Locks share. */
+export class Core {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly owner: string;
+  readonly nextId: () => string;
+  readonly settings: Settings;
+  readonly events = new Events();
+  readonly commands: Commands;
+  readonly keepalive: Keepalive;
+  readonly grants = new Set<Grant>();
+  readonly closables = new Set<Closable>();
+  readonly stoppables = new Set<Stoppable>();
+  /** Clean-ups under way in the background. None of them rejects. */
+  readonly cleanups = new Set<Promise<void>>();
+  readonly #record: StoreRecord;
+  #closed = false;
+  #onEnd: (() => void) | null = null;
+
+  constructor(store: Store, options: LocksOptions) {
+    this.store = store;
+    this.settings = resolveLocksOptions(options);
+    this.clock = options.clock ?? systemClock;
+    this.owner = options.owner ?? defaultOwner(this.clock);
+    this.nextId = claimIds(this.owner, this.clock);
+    this.commands = new Commands(this.clock);
+    this.keepalive = new Keepalive(this);
+    this.#record = RECORDS.get(store) ?? { users: 0, fenceSeen: 0n };
+    this.#record.users += 1;
+    RECORDS.set(store, this.#record);
+  }
+
+  get fenceSeen(): bigint {
+    return this.#record.fenceSeen;
+  }
+
+  sawFence(fence: bigint): void {
+    if (fence > this.#record.fenceSeen) this.#record.fenceSeen = fence;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  assertOpen(): void {
+    if (this.#closed) throw new ClosedError();
+  }
+
+  /** No new holds from here on; what waits is refused. */
+  refuseNew(): void {
+    this.#closed = true;
+    for (const closable of [...this.closables]) closable.onClose(new ClosedError());
+  }
+
+  /** The last Locks that used the store closes it. */
+  async leaveStore(): Promise<void> {
+    this.#record.users -= 1;
+    if (this.#record.users > 0) return;
+    RECORDS.delete(this.store);
+    await this.store.close();
+  }
+
+  dropGrant(grant: Grant): void {
+    this.grants.delete(grant);
+    this.#onEnd?.();
+  }
+
+  /** Resolves when a hold has ended, or after `ms`. */
+  async nextEnd(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#onEnd = resolve;
+      this.clock.startTimer(ms, resolve, { keepAlive: true });
+    });
+    this.#onEnd = null;
+  }
+
+  background(work: Promise<void>): void {
+    const quiet = work.catch(() => {}).finally(() => this.cleanups.delete(quiet));
+    this.cleanups.add(quiet);
+  }
+}

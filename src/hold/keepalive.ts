@@ -1,0 +1,194 @@
+import type { Timer } from '../clock.ts';
+import type { Core } from '../core.ts';
+import { HoldLostError } from '../errors.ts';
+import { DEFAULTS } from '../options.ts';
+import type { RenewOutcome } from '../store/store.ts';
+import type { Grant } from './grant.ts';
+import { Lane } from './lane.ts';
+import { type Instant, instant } from './validity.ts';
+
+/** How often the two clocks are compared while anything is held: a host that slept is noticed this soon after it wakes. */
+const JUMP_CHECK_MS = 1_000;
+const JUMP_MS = 100;
+/** Renewals that are due within this share of their interval travel together. */
+const SLACK_SHARE = 1 / 8;
+/** A failed renewal is tried again after this share of the time that is left, so the tries come closer as the deadline does. */
+const RETRY_SHARE = 1 / 8;
+const RETRY_MIN_MS = 20;
+
+/**
+ * The only renewal loop. One failed renewal is an event and not a loss: it is tried again until the deadline, and only the deadline or the store's
+ * own word ends a hold. Nothing here rejects.
+ */
+export class Keepalive {
+  readonly #core: Core;
+  readonly #lanes = new Map<number, Lane<Grant>>();
+  #jumpTimer: Timer | null = null;
+  #clockGapMs = 0;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  start(grant: Grant, validForMs: number): void {
+    this.#watchClocks();
+    if (this.#core.store.traits.lifetime === 'session') this.#watchSession(grant);
+    if (grant.renew) this.#renewLater(grant, validForMs);
+    if (!grant.renew || grant.capMs !== Number.POSITIVE_INFINITY) this.#watchDeadline(grant);
+  }
+
+  stop(grant: Grant): void {
+    grant.lane?.leave(grant);
+    grant.timer?.cancel();
+    grant.timer = null;
+    grant.sessionWatch?.then((watch) => watch[Symbol.asyncDispose]()).catch(() => {});
+    grant.sessionWatch = null;
+  }
+
+  /** Ends every timer of this Locks. */
+  close(): void {
+    for (const lane of this.#lanes.values()) lane.stop();
+    this.#jumpTimer?.cancel();
+    this.#jumpTimer = null;
+  }
+
+  /** Renews now, for the user who asked. Rejects when the store did not confirm it. */
+  async extend(grant: Grant, ttlMs: number): Promise<void> {
+    // One command at a time for each hold, so that the order of sending is the order of the answers.
+    while (grant.renewing !== null) await grant.renewing;
+    grant.assertHeld();
+    const before = grant.ttlMs;
+    grant.ttlMs = ttlMs;
+    if (!grant.renew && this.#core.store.traits.lifetime === 'session')
+      grant.capMs = grant.heldForMs() + ttlMs;
+    let failure: unknown = null;
+    await this.#exclusively(grant, async () => {
+      failure = await this.#attempt(grant);
+    });
+    if (failure === null) {
+      if (!grant.isHeld) grant.assertHeld();
+      return;
+    }
+    grant.ttlMs = before;
+    throw failure;
+  }
+
+  #renewLater(grant: Grant, validForMs: number): void {
+    const everyMs = Math.min(
+      grant.renewEveryMs ?? Number.POSITIVE_INFINITY,
+      validForMs * DEFAULTS.renewShare,
+    );
+    this.#laneFor(everyMs).join(grant, this.#core.clock.monotonicMs());
+  }
+
+  /** Two significant digits, so that slightly different grants share a lane. */
+  #laneFor(everyMs: number): Lane<Grant> {
+    const unit = 10 ** Math.max(Math.floor(Math.log10(everyMs)) - 1, 0);
+    const delayMs = Math.max(Math.floor(everyMs / unit) * unit, 1);
+    let lane = this.#lanes.get(delayMs);
+    if (lane === undefined) {
+      lane = new Lane(this.#core.clock, delayMs, delayMs * SLACK_SHARE, (due) => {
+        for (const grant of due) this.#renewDue(grant);
+      });
+      this.#lanes.set(delayMs, lane);
+    }
+    return lane;
+  }
+
+  #renewDue(grant: Grant): void {
+    if (grant.renewing !== null || grant.remainingMs() === 0) return;
+    this.#watchDeadline(grant);
+    void this.#exclusively(grant, async () => {
+      await this.#attempt(grant);
+    });
+  }
+
+  async #exclusively(grant: Grant, work: () => Promise<void>): Promise<void> {
+    const renewing = work().finally(() => {
+      grant.renewing = null;
+    });
+    grant.renewing = renewing;
+    await renewing;
+  }
+
+  /** One renewal. Resolves to `null`, or to why it failed; then the next try is already set. */
+  async #attempt(grant: Grant): Promise<unknown> {
+    const { clock, commands, store } = this.#core;
+    const sent = instant(clock);
+    // Several tries must fit into what is left, and an answer that comes later than this still counts.
+    const limitMs = Math.min(DEFAULTS.commandMs, Math.max(grant.remainingMs() / 3, RETRY_MIN_MS));
+    try {
+      const outcome = await commands.run(
+        (signal) => store.renew(grant.ref, { ttlMs: grant.ttlMs }, signal),
+        limitMs,
+        (late) => this.#onAnswer(grant, sent, late),
+      );
+      this.#onAnswer(grant, sent, outcome);
+      return outcome.held || !grant.isLost ? null : new HoldLostError(grant.ref.name, grant.fence, 'taken');
+    } catch (error) {
+      this.#onFailure(grant, error);
+      return error;
+    }
+  }
+
+  #onAnswer(grant: Grant, sent: Instant, outcome: RenewOutcome): void {
+    if (!grant.isHeld) return;
+    if (!outcome.held) {
+      grant.lose(this.#core.store.traits.lifetime === 'session' ? 'session' : 'taken');
+      return;
+    }
+    grant.confirm(sent, outcome.validForMs);
+    if (grant.remainingMs() === 0) return;
+    const { events, owner, clock } = this.#core;
+    if (events.wanted('renewed')) {
+      const tookMs = clock.monotonicMs() - sent.monotonicMs;
+      events.emit('renewed', { ...grant.ref, owner, tookMs, validForMs: outcome.validForMs });
+    }
+    grant.timer?.cancel();
+    grant.timer = null;
+    grant.lane?.leave(grant);
+    this.start(grant, outcome.validForMs);
+  }
+
+  #onFailure(grant: Grant, error: unknown): void {
+    const remainingMs = grant.remainingMs();
+    if (remainingMs === 0) return;
+    const { events, owner, clock } = this.#core;
+    if (events.wanted('renewFailed')) events.emit('renewFailed', { ...grant.ref, owner, error, remainingMs });
+    if (!grant.renew) return;
+    const delayMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
+    clock.startTimer(delayMs, () => this.#renewDue(grant));
+  }
+
+  /** Needed only while the next renewal may not come: otherwise the renewal itself finds out that the time is over. */
+  #watchDeadline(grant: Grant): void {
+    grant.timer?.cancel();
+    grant.timer = null;
+    const remainingMs = grant.remainingMs();
+    if (remainingMs === 0) return;
+    grant.timer = this.#core.clock.startTimer(remainingMs, () => {
+      grant.timer = null;
+      this.#watchDeadline(grant);
+    });
+  }
+
+  #watchSession(grant: Grant): void {
+    if (grant.sessionWatch !== null) return;
+    grant.sessionWatch = this.#core.store.watch(grant.ref, () => this.#renewDue(grant));
+    grant.sessionWatch.catch(() => {});
+  }
+
+  /** Timers do not run while a host sleeps and know nothing of the wall clock: look whether the clocks have moved apart. */
+  #watchClocks(): void {
+    if (this.#jumpTimer !== null) return;
+    const { clock } = this.#core;
+    this.#clockGapMs = clock.wallMs() - clock.monotonicMs();
+    this.#jumpTimer = clock.startTimer(JUMP_CHECK_MS, () => {
+      this.#jumpTimer = null;
+      if (this.#core.grants.size === 0) return;
+      const movedMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
+      if (movedMs > JUMP_MS) for (const grant of [...this.#core.grants]) grant.remainingMs();
+      if (this.#core.grants.size > 0) this.#watchClocks();
+    });
+  }
+}

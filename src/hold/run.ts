@@ -1,0 +1,62 @@
+import { HoldLostError } from '../errors.ts';
+import { isStoreError } from './command.ts';
+
+/** What `run` needs of a hold, on one lock or on several. */
+interface Runnable {
+  release(): Promise<boolean>;
+  readonly remainingMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs `fn` under a hold and gives the hold back in every case.
+ *
+ * | fn      | hold at its end | result                                                       |
+ * |---------|-----------------|--------------------------------------------------------------|
+ * | throws  | any             | fn's error; a failed release is attached as `releaseError`   |
+ * | returns | held, released  | fn's value                                                   |
+ * | returns | store silent    | fn's value; the `releaseFailed` event tells, the lease ends  |
+ * | returns | lost            | `HoldLostError` with fn's value as its `value`               |
+ */
+export async function runHeld<H extends Runnable, T>(
+  hold: H,
+  fn: (hold: H) => T | Promise<T>,
+  /** How to give the hold up once the function has returned. */
+  giveUp: () => Promise<boolean> = () => hold.release(),
+): Promise<T> {
+  let value: T;
+  try {
+    value = await fn(hold);
+  } catch (error) {
+    await hold.release().catch((releaseError: unknown) => attach(error, releaseError));
+    throw error;
+  }
+  const lost = lossOf(hold);
+  if (lost !== null || !(await givenUp(hold, giveUp))) {
+    // Also when lost: the store may still think it ours, and others wait for it.
+    if (lost !== null) await hold.release().catch(() => {});
+    const { lock, fence, how } = lost ?? lossOf(hold) ?? new HoldLostError('', null, 'taken');
+    throw new HoldLostError(lock, fence, how, value);
+  }
+  return value;
+}
+
+function lossOf(hold: Runnable): HoldLostError | null {
+  if (hold.remainingMs > 0) return null;
+  return hold.signal.aborted ? (hold.signal.reason as HoldLostError) : null;
+}
+
+/** False when the claim was gone. The function may have released it itself, or the store may be silent: neither is a loss. */
+async function givenUp(hold: Runnable, giveUp: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return (await giveUp()) || lossOf(hold) === null;
+  } catch (error) {
+    if (isStoreError(error)) return true;
+    throw error;
+  }
+}
+
+function attach(error: unknown, releaseError: unknown): void {
+  if (typeof error !== 'object' || error === null || !Object.isExtensible(error)) return;
+  Object.defineProperty(error, 'releaseError', { value: releaseError, configurable: true, writable: true });
+}

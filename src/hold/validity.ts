@@ -1,0 +1,25 @@
+import type { Clock } from '../clock.ts';
+import { DEFAULTS } from '../options.ts';
+
+/** Both clocks at one instant. */
+export interface Instant {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+export function instant(clock: Clock): Instant {
+  return { monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() };
+}
+
+/**
+ * How long ago, by whichever clock has moved further. The monotonic clock stands still while a host sleeps, and the wall clock can
+ * be set back; a lease at the server does neither. To take a hold for lost too early is safe, too late is not.
+ */
+export function elapsedMs(clock: Clock, since: Instant): number {
+  return Math.max(clock.monotonicMs() - since.monotonicMs, clock.wallMs() - since.wallMs);
+}
+
+/** How long an answer may be trusted: what the store says, less what the two clocks may differ by in that time. */
+export function trustedMs(validForMs: number): number {
+  return validForMs - validForMs * DEFAULTS.driftShare - DEFAULTS.driftMs;
+}

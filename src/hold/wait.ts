@@ -1,0 +1,82 @@
+import type { Timer } from '../clock.ts';
+import type { Closable, Core } from '../core.ts';
+import type { ClosedError } from '../errors.ts';
+import { onAbort } from './abort.ts';
+
+/**
+ * One caller's wait: it can be woken, it can be cut short by the caller's signal or by `close`, and it keeps the process alive while it sleeps.
+ */
+export class Wait implements Closable {
+  readonly #core: Core;
+  readonly #stopListening: (() => void) | null;
+  #timer: Timer | null = null;
+  #wake: (() => void) | null = null;
+  #woken = false;
+  #stopped: { readonly reason: unknown } | null = null;
+  #onStop: (() => void) | null = null;
+
+  constructor(core: Core, signal: AbortSignal | undefined) {
+    this.#core = core;
+    this.#stopListening = signal === undefined ? null : onAbort(signal, () => this.#stop(signal.reason));
+    core.closables.add(this);
+  }
+
+  readonly wake = (): void => {
+    this.#woken = true;
+    this.#wake?.();
+  };
+
+  onClose(error: ClosedError): void {
+    this.#stop(error);
+  }
+
+  /** Throws the reason when the wait was cut short. */
+  throwIfStopped(): void {
+    if (this.#stopped !== null) throw this.#stopped.reason;
+  }
+
+  /** Settles as `work` does, but rejects as soon as the wait is cut short; `work` then goes on unobserved. */
+  async race<T>(work: Promise<T>): Promise<T> {
+    this.throwIfStopped();
+    return await new Promise<T>((resolve, reject) => {
+      this.#onStop = () => reject(this.#stopped?.reason);
+      work.then(resolve, reject);
+    }).finally(() => {
+      this.#onStop = null;
+    });
+  }
+
+  /** Returns after a wake-up, also one that came before, or after `ms`. Throws when the wait is cut short. */
+  async sleep(ms: number): Promise<void> {
+    this.throwIfStopped();
+    if (!this.#woken) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        if (ms !== Number.POSITIVE_INFINITY) {
+          this.#timer = this.#core.clock.startTimer(ms, resolve, { keepAlive: true });
+        }
+      });
+      this.#timer?.cancel();
+      this.#timer = null;
+      this.#wake = null;
+    }
+    this.#woken = false;
+    this.throwIfStopped();
+  }
+
+  end(): void {
+    this.#stopListening?.();
+    this.#core.closables.delete(this);
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== null;
+  }
+
+  #stop(reason: unknown): void {
+    if (this.#stopped !== null) return;
+    this.#stopped = { reason };
+    this.#wake?.();
+    this.#onStop?.();
+  }
+}

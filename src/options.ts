@@ -1,0 +1,149 @@
+import { checkBoolean, checkCount, checkDuration, checkOwner } from './checks.ts';
+import type { Clock } from './clock.ts';
+import { InvalidArgumentError } from './errors.ts';
+import { encodeMetadata, type JsonObject } from './json.ts';
+
+/** Bounds on how often a waiter asks when its store cannot say when to ask again. */
+export interface PollBounds {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** What holds for every lock of one Locks unless a call says otherwise. All durations are whole milliseconds. */
+export interface LocksOptions {
+  /** How long a hold outlives a silent holder. Default 30,000. */
+  readonly ttlMs?: number | undefined;
+  /** How long `acquire` waits. 0: one try. `Infinity` is allowed. Default 10,000. */
+  readonly waitMs?: number | undefined;
+  /** Keep each hold alive until it is released. Default true. */
+  readonly renew?: boolean | undefined;
+  /** Default: a third of what the store granted. Must be shorter than `ttlMs`. */
+  readonly renewEveryMs?: number | undefined;
+  /** Renewal stops here, then the hold is lost. Default `Infinity`. */
+  readonly maxHoldMs?: number | undefined;
+  /**
+   * The safety net behind push wake-up: the interval doubles from `min` to `max`, with full jitter. Used where the store cannot
+   * say when to ask again; when set, it also bounds what the store says. Default 50 to 1,000.
+   */
+  readonly pollMs?: PollBounds | undefined;
+  /** Shown to people who ask who holds a lock: 1 to 128 printable characters. Default `host:pid:random`. */
+  readonly owner?: string | undefined;
+  /** Shown too. Plain JSON, 4 KiB at most once encoded. */
+  readonly metadata?: JsonObject | undefined;
+  /** `thread` (openLocks only): renewals go on while the event loop is blocked. Default `inline`. */
+  readonly renewal?: 'inline' | 'thread' | undefined;
+  /** For tests: `virtualClock()`. */
+  readonly clock?: Clock | undefined;
+}
+
+/** What one call, or one primitive, sets for itself. */
+export interface AcquireOptions {
+  readonly ttlMs?: number | undefined;
+  readonly waitMs?: number | undefined;
+  readonly renew?: boolean | undefined;
+  readonly renewEveryMs?: number | undefined;
+  readonly maxHoldMs?: number | undefined;
+  /** Replaces the metadata of the Locks for this claim. */
+  readonly metadata?: JsonObject | undefined;
+  /** Ends the wait; `acquire` then rethrows `signal.reason`. It does not touch a hold that was already returned. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Inside a `run` or `withLock` that said so too, taking the same lock again gives a hold on the same claim instead of
+   * waiting for itself. Follows the asynchronous context, not the process. Default false.
+   */
+  readonly reentrant?: boolean | undefined;
+}
+
+/** Options after defaults and checks: what the core works with. */
+export interface Settings {
+  readonly ttlMs: number;
+  readonly waitMs: number;
+  readonly renew: boolean;
+  readonly renewEveryMs: number | null;
+  readonly maxHoldMs: number;
+  readonly pollMs: PollBounds;
+  /** Whether the user set `pollMs`, so that it bounds the store's own word. */
+  readonly pollBound: boolean;
+  readonly note: string;
+  readonly signal: AbortSignal | undefined;
+  readonly reentrant: boolean;
+}
+
+/** Every default, once. */
+export const DEFAULTS = {
+  ttlMs: 30_000,
+  waitMs: 10_000,
+  renew: true,
+  maxHoldMs: Number.POSITIVE_INFINITY,
+  pollMs: { min: 50, max: 1_000 },
+  /** The share of what the store granted after which a hold is renewed: two more tries fit before the deadline. */
+  renewShare: 1 / 3,
+  /** Clocks of different machines may run apart by this share of a validity, plus a fixed part for rounding. */
+  driftShare: 0.01,
+  driftMs: 2,
+  /** No answer after this long is an unknown answer. */
+  commandMs: 5_000,
+  /** How long a time-out may spend on finding out who holds the lock. */
+  explainMs: 1_000,
+  /** How long `close` waits for running holds. */
+  drainMs: 10_000,
+  metadataBytesMax: 4_096,
+  /** How many claims may wait in one line. */
+  lineMax: 10_000,
+  /** How long a place in line lives unless it is asked for again, at least. */
+  placeMs: 30_000,
+} as const;
+
+/** Checks what does not change from call to call and gives the settings that every call starts from. */
+export function resolveLocksOptions(options: LocksOptions): Settings {
+  const pollMs = options.pollMs ?? DEFAULTS.pollMs;
+  checkCount('pollMs.min', pollMs.min, 1, 86_400_000);
+  checkCount('pollMs.max', pollMs.max, pollMs.min, 86_400_000);
+  if (options.owner !== undefined) checkOwner(options.owner);
+  const base: Settings = {
+    ttlMs: DEFAULTS.ttlMs,
+    waitMs: DEFAULTS.waitMs,
+    renew: DEFAULTS.renew,
+    renewEveryMs: null,
+    maxHoldMs: DEFAULTS.maxHoldMs,
+    pollMs,
+    pollBound: options.pollMs !== undefined,
+    note: '',
+    signal: undefined,
+    reentrant: false,
+  };
+  return resolve(base, options);
+}
+
+/** Lays a call's options over those of its primitive. Throws `InvalidArgumentError` before anything is sent. */
+export function resolve(base: Settings, options: AcquireOptions | undefined): Settings {
+  if (options === undefined) return base;
+  if (options === null || typeof options !== 'object')
+    throw new InvalidArgumentError('options', 'must be an object');
+  const settings: Settings = {
+    ttlMs: checkDuration('ttlMs', options.ttlMs ?? base.ttlMs),
+    waitMs: checkDuration('waitMs', options.waitMs ?? base.waitMs, { zero: true, infinity: true }),
+    renew: checkBoolean('renew', options.renew ?? base.renew),
+    renewEveryMs: options.renewEveryMs ?? base.renewEveryMs,
+    maxHoldMs: checkDuration('maxHoldMs', options.maxHoldMs ?? base.maxHoldMs, { infinity: true }),
+    pollMs: base.pollMs,
+    pollBound: base.pollBound,
+    note: options.metadata == null ? base.note : encodeMetadata(options.metadata, DEFAULTS.metadataBytesMax),
+    signal: checkSignal(options.signal ?? base.signal),
+    reentrant: checkBoolean('reentrant', options.reentrant ?? base.reentrant),
+  };
+  if (settings.renewEveryMs !== null) {
+    checkDuration('renewEveryMs', settings.renewEveryMs);
+    if (settings.renewEveryMs >= settings.ttlMs) {
+      throw new InvalidArgumentError('renewEveryMs', `must be shorter than ttlMs (${settings.ttlMs})`);
+    }
+  }
+  return settings;
+}
+
+function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (signal !== undefined && typeof signal?.addEventListener !== 'function') {
+    throw new InvalidArgumentError('signal', 'must be an AbortSignal');
+  }
+  return signal;
+}

@@ -1,0 +1,60 @@
+import type { Core } from '../core.ts';
+import { ClosedError } from '../errors.ts';
+import { isStoreError } from '../hold/command.ts';
+import { backoff } from '../hold/pause.ts';
+import { Wait } from '../hold/wait.ts';
+import type { ClaimView } from '../view.ts';
+
+/** A change that no wake-up told of is seen this soon. */
+const LOOK_EVERY_MS = 5_000;
+const RETRY = { min: 100, max: 5_000 };
+
+export async function* observe(
+  core: Core,
+  name: string,
+  look: () => Promise<ClaimView | null>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ClaimView | null, void, undefined> {
+  core.assertOpen();
+  signal?.throwIfAborted();
+  const wait = new Wait(core, signal);
+  const watch = core.store.watch({ name }, wait.wake);
+  try {
+    // Listening begins before the first look, so that no change falls between the two.
+    await wait.race(watch.catch(() => {}));
+    yield* changes(core, wait, look);
+  } catch (error) {
+    if (!(error instanceof ClosedError) || !core.isClosed) throw error;
+  } finally {
+    wait.end();
+    watch.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});
+  }
+}
+
+async function* changes(
+  core: Core,
+  wait: Wait,
+  look: () => Promise<ClaimView | null>,
+): AsyncGenerator<ClaimView | null, void, undefined> {
+  let last: string | null | undefined;
+  let term = 0n;
+  for (let failures = 0; ; ) {
+    wait.throwIfStopped();
+    try {
+      const leader = await wait.race(look());
+      failures = 0;
+      const fence = leader?.fence ?? term;
+      // A stale replica may still show an earlier leader: terms never go back.
+      if (fence >= term && (leader?.id ?? null) !== last) {
+        term = fence;
+        last = leader?.id ?? null;
+        yield leader;
+        continue;
+      }
+      await wait.sleep(Math.max(Math.min(leader?.expiresInMs ?? LOOK_EVERY_MS, LOOK_EVERY_MS), 100));
+    } catch (error) {
+      if (!isStoreError(error)) throw error;
+      await wait.sleep(backoff(core.clock, failures++, RETRY));
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import { checkDuration, checkFunction, checkName } from '../checks.ts';
+import type { Core } from '../core.ts';
+import { UnsupportedError } from '../errors.ts';
+import { tryAcquire } from '../hold/acquire.ts';
+import { GrantHold, type Hold } from '../hold/hold.ts';
+import { runHeld } from '../hold/run.ts';
+import { type AcquireOptions, DEFAULTS, resolve } from '../options.ts';
+import { namespaced } from './namespace.ts';
+
+export interface OnceOptions extends AcquireOptions {
+  /** How long a finished run is remembered. Default 24 h, which is also the most. */
+  readonly rememberMs?: number | undefined;
+}
+
+export type OnceOutcome<T> =
+  | { readonly ran: true; readonly value: T }
+  | { readonly ran: false; readonly why: 'running' | 'done' };
+
+const REMEMBER_MS = 86_400_000;
+/** The note of a claim whose work is done: it stays, unrenewed, until it has been remembered long enough. */
+const DONE = JSON.stringify({ once: 'done' });
+
+/** A finished run is a claim that is kept instead of released: whoever asks next finds it, and its note says that it is done. */
+export async function once<T>(
+  core: Core,
+  name: string,
+  fn: (hold: Hold) => T | Promise<T>,
+  options: OnceOptions = {},
+): Promise<OnceOutcome<T>> {
+  if (!core.store.traits.remembers) {
+    throw new UnsupportedError(
+      'This store remembers nothing once its session ends, so it cannot tell what was done',
+    );
+  }
+  const { rememberMs = REMEMBER_MS, ...rest } = options ?? {};
+  checkName(name);
+  checkFunction('fn', fn);
+  checkDuration('rememberMs', rememberMs);
+  const want = {
+    name: namespaced('once', name),
+    mode: { kind: 'exclusive' },
+    settings: resolve(core.settings, rest),
+  } as const;
+  const grant = await tryAcquire(core, want);
+  if (grant === null) return { ran: false, why: await whyNot(core, want.name) };
+  // A function that throws gives the claim up for good, and so lets another node try.
+  const value = await runHeld(new GrantHold(core, grant), fn, () => grant.leaveBehind(rememberMs, DONE));
+  return { ran: true, value };
+}
+
+async function whyNot(core: Core, name: string): Promise<'running' | 'done'> {
+  const claims = await core.commands.run((signal) => core.store.read(name, signal), DEFAULTS.commandMs);
+  return claims.some((claim) => claim.granted && claim.note === DONE) ? 'done' : 'running';
+}

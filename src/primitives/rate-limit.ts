@@ -1,0 +1,53 @@
+import { checkCount, checkDuration, checkName } from '../checks.ts';
+import type { Core } from '../core.ts';
+import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { acquire, tryAcquire, type Want } from '../hold/acquire.ts';
+import { type AcquireOptions, resolve } from '../options.ts';
+import { namespaced } from './namespace.ts';
+
+const PERMITS_MAX = 2 ** 31 - 1;
+
+export interface RateLimitOptions {
+  /** How many may be taken in any window. */
+  readonly permits: number;
+  /** The length of the window. */
+  readonly perMs: number;
+}
+
+export type TakeOptions = Pick<AcquireOptions, 'waitMs' | 'signal' | 'metadata'>;
+
+/** At most so many in any window of that length, over all programs, first come, first served. */
+export interface RateLimit {
+  /** Waits for its turn. Rejects as `acquire` does. Takes 1 unless told. */
+  take(count?: number, options?: TakeOptions): Promise<void>;
+  /** True when it was taken now; false when the window is full or others wait. */
+  tryTake(count?: number, options?: Omit<TakeOptions, 'waitMs'>): Promise<boolean>;
+}
+
+/** What is taken is a permit that nobody gives back: it runs out when the window has moved past it. */
+export function rateLimit(core: Core, name: string, options: RateLimitOptions): RateLimit {
+  const { counting, remembers } = core.store.traits;
+  if (!counting || !remembers)
+    throw new UnsupportedError('This store cannot count what was taken, so it has no rate limits');
+  if (options === null || typeof options !== 'object')
+    throw new InvalidArgumentError('options', 'must name permits and perMs');
+  checkName(name);
+  const of = checkCount('permits', options.permits, 1, PERMITS_MAX);
+  const perMs = checkDuration('perMs', options.perMs);
+  const want = (count: number, call: TakeOptions | undefined): Want => ({
+    name: namespaced('rate', name),
+    mode: { kind: 'permits', count: checkCount('count', count, 1, of), of },
+    settings: resolve(core.settings, { ...call, ttlMs: perMs, renewEveryMs: undefined, renew: false }),
+  });
+  return {
+    async take(count = 1, call) {
+      const grant = await acquire(core, want(count, call));
+      grant.detach();
+    },
+    async tryTake(count = 1, call) {
+      const grant = await tryAcquire(core, want(count, call));
+      grant?.detach();
+      return grant !== null;
+    },
+  };
+}

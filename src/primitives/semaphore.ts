@@ -1,0 +1,35 @@
+import { checkCount } from '../checks.ts';
+import type { Core } from '../core.ts';
+import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import type { Hold } from '../hold/hold.ts';
+import type { AcquireOptions } from '../options.ts';
+import { type Lockable, NamedLock } from './lockable.ts';
+
+const PERMITS_MAX = 2 ** 31 - 1;
+
+/** When making one, `permits` is the capacity. */
+export interface SemaphoreOptions extends AcquireOptions {
+  readonly permits: number;
+}
+
+/** When acquiring, `permits` is how many to take: 1 unless told. */
+export interface PermitOptions extends AcquireOptions {
+  readonly permits?: number | undefined;
+}
+
+/** At most as many permits in use as there are. All programs must agree on the capacity: `ModeMismatchError` otherwise. */
+export interface Semaphore extends Lockable<Hold, PermitOptions> {}
+
+export function semaphore(core: Core, name: string, options: SemaphoreOptions): Semaphore {
+  if (!core.store.traits.counting)
+    throw new UnsupportedError('This store cannot count permits, so it has no semaphores');
+  if (options === null || typeof options !== 'object')
+    throw new InvalidArgumentError('options', 'must name the permits');
+  const { permits: of, ...defaults } = options;
+  checkCount('permits', of, 1, PERMITS_MAX);
+  return new NamedLock<PermitOptions>(core, name, defaults, (call) => ({
+    kind: 'permits',
+    count: checkCount('permits', call?.permits ?? 1, 1, of),
+    of,
+  }));
+}
