@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import type { Store } from '../../store/store.ts';
+import {
+  claimUntilGranted,
+  freshName,
+  LONG_MS,
+  needsLease,
+  needsOrder,
+  request,
+  SHARED,
+  type StoreCase,
+  storeCase,
+} from '../store-case.ts';
+
+const ttlOf = (env: { ttlMs?: number | undefined }): number => env.ttlMs ?? 300;
+
+/** Rules 4 and 7: how long a claim lives, and who may end it. */
+export const lifetimeCases: readonly StoreCase[] = [
+  storeCase(
+    4,
+    'an unrenewed hold runs out, and not before the time it was granted for',
+    async (env, a, b) => {
+      const name = freshName();
+      const held = await a.claim(request(name, { ttlMs: ttlOf(env) }));
+      assert.ok(held.granted && held.validForMs > 0);
+      await env.pass(held.validForMs * 0.5);
+      assert.equal((await b.claim(request(name))).granted, false);
+      await claimUntilGranted(env, b, request(name), held.validForMs + 2_000);
+    },
+    needsLease,
+  ),
+  storeCase(
+    4,
+    'a waiter gets in when the hold ahead runs out, within its time to live and a second',
+    async (env, a, b) => {
+      const name = freshName();
+      const held = await a.claim(request(name, { ttlMs: ttlOf(env) }));
+      assert.ok(held.granted);
+      const waiter = request(name, { wait: true });
+      assert.equal((await b.claim(waiter)).granted, false);
+      await claimUntilGranted(env, b, waiter, held.validForMs + 1_000);
+    },
+    needsLease,
+  ),
+  storeCase(
+    4,
+    'a renewed hold outlives its first time to live',
+    async (env, a, b) => {
+      const wanted = request(freshName(), { ttlMs: ttlOf(env) });
+      await a.claim(wanted);
+      for (let round = 0; round < 3; round += 1) {
+        await env.pass(ttlOf(env) * 0.6);
+        const renewed = await a.renew(wanted, { ttlMs: ttlOf(env) });
+        assert.ok(renewed.held && renewed.validForMs > 0);
+      }
+      assert.equal((await b.claim(request(wanted.name))).granted, false);
+    },
+    needsLease,
+  ),
+  storeCase(
+    4,
+    'a hold outlives the connection it was taken on',
+    async (env, a, b) => {
+      const wanted = request(freshName());
+      const other = await env.open();
+      await other.claim(wanted);
+      await other.close();
+      assert.equal((await b.claim(request(wanted.name))).granted, false);
+      assert.equal(await a.release(wanted), true);
+    },
+    needsLease,
+  ),
+  storeCase(
+    4,
+    'a session that is closed gives its locks back',
+    async (env, _a, b) => {
+      const wanted = request(freshName());
+      const other = await env.open();
+      assert.equal((await other.claim(wanted)).granted, true);
+      await other.close();
+      await claimUntilGranted(env, b, request(wanted.name), 10_000);
+    },
+    (traits) => (traits.lifetime === 'session' ? null : 'claims have a time to live of their own'),
+  ),
+  storeCase(
+    1,
+    'a place in line that nobody asks for again is passed over in the end',
+    async (env, a, b) => {
+      const name = freshName();
+      const held = request(name, { ttlMs: LONG_MS });
+      await a.claim(held);
+      await a.claim(request(name, { wait: true, ttlMs: 1_000 }));
+      const alive = request(name, { wait: true });
+      await b.claim(alive);
+      await a.release(held);
+      await claimUntilGranted(env, b, alive, 120_000);
+    },
+    (traits, env) =>
+      needsOrder(traits, env) ??
+      (env.timeIsFree ? null : 'places live for many seconds; a test of each store shows it'),
+  ),
+  storeCase(7, 'renewing never creates', async (_env, a) => {
+    const wanted = request(freshName());
+    assert.deepEqual(await a.renew(wanted, { ttlMs: LONG_MS }), { held: false });
+    assert.equal((await a.read(wanted.name)).length, 0);
+    await a.claim(wanted);
+    await a.release(wanted);
+    assert.deepEqual(await a.renew(wanted, { ttlMs: LONG_MS }), { held: false });
+    assert.equal((await a.read(wanted.name)).length, 0);
+  }),
+  storeCase(7, 'renewing a place in line does not make it a hold', async (_env, a, b) => {
+    const name = freshName();
+    await a.claim(request(name));
+    const waiter = request(name, { wait: true });
+    await b.claim(waiter);
+    assert.deepEqual(await b.renew(waiter, { ttlMs: LONG_MS }), { held: false });
+  }),
+  storeCase(
+    7,
+    'a hold that ran out and went to another cannot be renewed or released by the first',
+    async (env, a, b) => {
+      const name = freshName();
+      const first = request(name, { ttlMs: ttlOf(env) });
+      const granted = await a.claim(first);
+      const second = request(name);
+      await claimUntilGranted(env, b, second, (granted.granted ? granted.validForMs : 0) + 2_000);
+      assert.deepEqual(await a.renew(first, { ttlMs: LONG_MS }), { held: false });
+      assert.equal(await a.release(first), false);
+      assert.equal((await a.claim(request(name))).granted, false);
+      assert.equal(await b.release(second), true);
+    },
+    needsLease,
+  ),
+  storeCase(7, 'release tells whether it removed the claim, and removes no other', async (_env, a, b) => {
+    const name = freshName();
+    const held = request(name);
+    await a.claim(held);
+    assert.equal(await b.release(request(name)), false);
+    assert.equal((await b.claim(request(name))).granted, false);
+    assert.equal(await a.release(held), true);
+    assert.equal(await a.release(held), false);
+    assert.equal((await b.claim(request(name))).granted, true);
+  }),
+  storeCase(7, 'one reader of several can be released alone', async (_env, a, b) => {
+    const name = freshName();
+    const [one, two] = [request(name, { mode: SHARED }), request(name, { mode: SHARED })];
+    await a.claim(one);
+    await b.claim(two);
+    assert.equal(await a.release(one), true);
+    assert.equal((await b.renew(two, { ttlMs: LONG_MS })).held, true);
+    assert.deepEqual(await a.renew(one, { ttlMs: LONG_MS }), { held: false });
+  }),
+  storeCase(7, 'a place in line can be given up, from the middle too', async (env, a, b) => {
+    const name = freshName();
+    const held = request(name);
+    const waiters = [
+      request(name, { wait: true }),
+      request(name, { wait: true }),
+      request(name, { wait: true }),
+    ] as const;
+    await a.claim(held);
+    for (const waiter of waiters) await b.claim(waiter);
+    await b.release(waiters[1]);
+    await b.release(waiters[0]);
+    await a.release(held);
+    await claimUntilGranted(env, b, waiters[2], 5_000);
+  }),
+  storeCase(7, 'evict takes the hold from exactly that claim', async (env, a, b) => {
+    const name = freshName();
+    const held = request(name);
+    await a.claim(held);
+    assert.equal(await b.evict(request(name)), false);
+    assert.equal((await a.renew(held, { ttlMs: LONG_MS })).held, true);
+    assert.equal(await b.evict(held), true);
+    await untilLost(env, a, held);
+    await claimUntilGranted(env, b, request(name), 5_000);
+  }),
+];
+
+/** A session store has to ask the holder's process, so an eviction may take a moment. */
+async function untilLost(
+  env: { pass(ms: number): Promise<void> },
+  store: Store,
+  claim: { name: string; id: string },
+): Promise<void> {
+  for (let tries = 0; tries < 50; tries += 1) {
+    if (!(await store.renew(claim, { ttlMs: LONG_MS })).held) return;
+    await env.pass(20);
+  }
+  assert.fail('the evicted claim can still be renewed');
+}

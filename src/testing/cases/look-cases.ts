@@ -1,0 +1,304 @@
+import assert from 'node:assert/strict';
+import type { HoldfastError } from '../../errors.ts';
+import { createLocks } from '../../locks.ts';
+import type { Store } from '../../store/store.ts';
+import {
+  freshName,
+  LONG_MS,
+  needsCounting,
+  needsOrder,
+  permits,
+  request,
+  SHARED,
+  type StoreCase,
+  storeCase,
+  withStores,
+} from '../store-case.ts';
+
+/** Lists names, or nothing where the store cannot turn what it has back into names. */
+async function namesOf(store: Store, prefix: string): Promise<string[] | null> {
+  const names: string[] = [];
+  try {
+    for await (const name of store.list(prefix)) names.push(name);
+  } catch (error) {
+    assert.equal((error as HoldfastError).code, 'UNSUPPORTED');
+    return null;
+  }
+  return names;
+}
+
+const coded =
+  (code: string) =>
+  (error: unknown): boolean =>
+    (error as HoldfastError).code === code;
+
+/** Names that have broken somebody's backend. */
+const HOSTILE = [
+  'a',
+  'a/b',
+  'a/b/c',
+  'a%2Fb',
+  'a:b',
+  '{a}b',
+  'a{b}{c}',
+  '}{',
+  'a}b',
+  '*',
+  'a*',
+  '?[x]',
+  '\\',
+  '__proto__',
+  'constructor',
+  'toString',
+  "'; DROP TABLE claims; --",
+  '$1',
+  '"quoted"',
+  '.',
+  '..',
+  '../up',
+  '//',
+  'zookeeper',
+  ' ',
+  'x y',
+  'é',
+  'e\u0301',
+  'İ',
+  'ＡＢＣ',
+  'ABC',
+  'abc',
+  '🔒',
+  '\u202Ertl',
+  'once\u001fx',
+  'x'.repeat(512),
+  '名'.repeat(170),
+  '%',
+  '%25',
+  '-',
+  '#',
+  'a#b',
+  '|',
+  ',',
+  ';',
+  'null',
+  '0',
+  '\u2028',
+] as const;
+
+/** Rules 6, 9, 10 and 11, and looking: read, list, notes, close. */
+export const lookCases: readonly StoreCase[] = [
+  storeCase(11, 'a lock that nobody holds reads as nothing', async (_env, a) => {
+    assert.deepEqual(await a.read(freshName()), []);
+  }),
+  storeCase(11, 'reading shows the holder: fence, age, time left, note', async (_env, a, b) => {
+    const held = request(freshName(), { note: '{"job":"é"}' });
+    const outcome = await a.claim(held);
+    const [claim, ...rest] = await b.read(held.name);
+    assert.equal(rest.length, 0);
+    assert.ok(claim !== undefined && outcome.granted);
+    assert.equal(claim.granted, true);
+    assert.equal(claim.mode.kind, 'exclusive');
+    assert.ok(claim.fence === null || claim.fence === outcome.fence);
+    assert.ok(claim.heldForMs === null || (claim.heldForMs >= 0 && claim.heldForMs < 60_000));
+    assert.ok(claim.expiresInMs === null || (claim.expiresInMs > 0 && claim.expiresInMs <= LONG_MS + 2_000));
+    assert.ok(claim.note === null || claim.note === held.note);
+  }),
+  storeCase(
+    11,
+    'reading shows holders, then the line in order, by id',
+    async (_env, a, b) => {
+      const name = freshName();
+      const holders = [request(name, { mode: SHARED }), request(name, { mode: SHARED })];
+      const line = [
+        request(name, { wait: true }),
+        request(name, { mode: SHARED, wait: true }),
+        request(name, { wait: true }),
+      ];
+      for (const wanted of [...holders, ...line]) await a.claim(wanted);
+      const claims = await b.read(name);
+      assert.deepEqual(
+        claims
+          .filter((claim) => claim.granted)
+          .map((claim) => claim.id)
+          .sort(),
+        holders.map((each) => each.id).sort(),
+      );
+      assert.deepEqual(
+        claims.filter((claim) => !claim.granted).map((claim) => claim.id),
+        line.map((each) => each.id),
+      );
+      assert.deepEqual(
+        claims.slice(2).map((claim) => claim.mode.kind),
+        ['exclusive', 'shared', 'exclusive'],
+      );
+    },
+    needsOrder,
+  ),
+  storeCase(
+    11,
+    'reading shows how many permits each has',
+    async (_env, a, b) => {
+      const held = request(freshName(), { mode: permits(2, 5) });
+      await a.claim(held);
+      assert.deepEqual(
+        (await b.read(held.name)).map((claim) => claim.mode),
+        [permits(2, 5)],
+      );
+    },
+    needsCounting,
+  ),
+  storeCase(11, 'a renewal can change the note, and leaves it alone otherwise', async (_env, a, b) => {
+    const held = request(freshName(), { note: '{"a":1}' });
+    await a.claim(held);
+    const noteNow = async () => (await b.read(held.name))[0]?.note ?? null;
+    if ((await noteNow()) === null) return;
+    await a.renew(held, { ttlMs: LONG_MS });
+    assert.equal(await noteNow(), '{"a":1}');
+    await a.renew(held, { ttlMs: LONG_MS, note: '{"b":2}' });
+    assert.equal(await noteNow(), '{"b":2}');
+  }),
+  storeCase(11, 'every name works, and no name sees another', async (_env, a, b) => {
+    const prefix = freshName('odd');
+    const held = HOSTILE.map((odd) => request(odd.length > 400 ? odd : `${prefix}${odd}`, { note: '{}' }));
+    for (const wanted of held)
+      assert.equal((await a.claim(wanted)).granted, true, `not granted: ${JSON.stringify(wanted.name)}`);
+    for (const wanted of held) {
+      assert.equal(
+        (await b.claim(request(wanted.name))).granted,
+        false,
+        `granted twice: ${JSON.stringify(wanted.name)}`,
+      );
+      assert.deepEqual((await b.read(wanted.name)).filter((claim) => claim.granted).length, 1);
+      assert.equal((await a.renew(wanted, { ttlMs: LONG_MS })).held, true);
+    }
+    for (const wanted of held) assert.equal(await a.release(wanted), true);
+    for (const wanted of held) assert.deepEqual(await a.read(wanted.name), []);
+  }),
+  storeCase(11, 'listing gives the names with a prefix, taken literally, each once', async (_env, a, b) => {
+    const prefix = `${freshName('list')}*[a]%_\\`;
+    const wanted = [`${prefix}/1`, `${prefix}/2`, `${prefix}?`].map((name) => request(name));
+    const other = request(`${prefix.replace('*', 'x')}/1`);
+    for (const each of [...wanted, other]) await a.claim(each);
+    await a.claim(request(`${prefix}/1`, { wait: true }));
+    const names = await namesOf(b, prefix);
+    assert.ok(
+      names === null ||
+        names.sort().join() ===
+          wanted
+            .map((each) => each.name)
+            .sort()
+            .join(),
+      `listed: ${names}`,
+    );
+    for (const each of wanted) await a.release(each);
+  }),
+  storeCase(
+    10,
+    'a semaphore and a mutex of one name disagree',
+    async (_env, a, b) => {
+      const name = freshName();
+      await a.claim(request(name));
+      await assert.rejects(b.claim(request(name, { mode: permits(1, 2) })), coded('MODE_MISMATCH'));
+      await assert.rejects(
+        b.claim(request(name, { mode: permits(1, 2), wait: true })),
+        coded('MODE_MISMATCH'),
+      );
+    },
+    needsCounting,
+  ),
+  storeCase(
+    10,
+    'semaphores of one name and another capacity disagree, until it is free',
+    async (_env, a, b) => {
+      const name = freshName();
+      const held = request(name, { mode: permits(1, 2) });
+      await a.claim(held);
+      await assert.rejects(b.claim(request(name, { mode: permits(1, 3) })), coded('MODE_MISMATCH'));
+      await assert.rejects(b.claim(request(name, { mode: SHARED })), coded('MODE_MISMATCH'));
+      await a.release(held);
+      assert.equal((await b.claim(request(name, { mode: permits(1, 3) }))).granted, true);
+    },
+    needsCounting,
+  ),
+  {
+    rule: 9,
+    name: 'a full line refuses, and a place that was given up is free again',
+    leftOut: needsOrder,
+    run: async (env) => {
+      const store = await env.open({ lineMax: 3 });
+      try {
+        const name = freshName();
+        await store.claim(request(name));
+        const line = [1, 2, 3].map(() => request(name, { wait: true }));
+        for (const waiter of line) await store.claim(waiter);
+        await assert.rejects(store.claim(request(name, { wait: true })), coded('LINE_FULL'));
+        for (const waiter of line) assert.equal((await store.claim(waiter)).granted, false);
+        assert.equal((await store.claim(request(name))).granted, false);
+        await store.release(line[1] ?? request(name));
+        assert.equal((await store.claim(request(name, { wait: true }))).granted, false);
+      } finally {
+        await store.close();
+      }
+    },
+  },
+  {
+    rule: 6,
+    name: 'a closed store refuses, and closing twice is closing once',
+    leftOut: () => null,
+    run: withStores(1, async (env, a) => {
+      const store = await env.open();
+      await store.close();
+      await store.close();
+      const wanted = request(freshName());
+      await assert.rejects(store.claim(wanted), coded('CLOSED'));
+      await assert.rejects(store.renew(wanted, { ttlMs: LONG_MS }), coded('CLOSED'));
+      await assert.rejects(store.release(wanted), coded('CLOSED'));
+      await assert.rejects(store.read(wanted.name), coded('CLOSED'));
+      await assert.rejects(
+        store.watch(wanted, () => {}),
+        coded('CLOSED'),
+      );
+      assert.equal((await a?.claim(wanted))?.granted, true);
+    }),
+  },
+  storeCase(
+    2,
+    'a store that cannot count has no semaphores and no rate limits',
+    async (_env, a) => {
+      const locks = createLocks(a);
+      assert.throws(() => locks.semaphore('s', { permits: 2 }), coded('UNSUPPORTED'));
+      assert.throws(() => locks.rateLimit('s', { permits: 2, perMs: 1_000 }), coded('UNSUPPORTED'));
+    },
+    (traits) => (traits.counting ? 'the store can count' : null),
+  ),
+  storeCase(
+    4,
+    'a store that does not remember has no once and no rate limits',
+    async (_env, a) => {
+      const locks = createLocks(a);
+      await assert.rejects(
+        locks.once('o', () => {}),
+        coded('UNSUPPORTED'),
+      );
+      assert.throws(() => locks.rateLimit('s', { permits: 2, perMs: 1_000 }), coded('UNSUPPORTED'));
+    },
+    (traits) => (traits.remembers ? 'the store remembers' : null),
+  ),
+  storeCase(
+    2,
+    'a store without order shows no line, and still lets everybody in',
+    async (env, a, b) => {
+      const name = freshName();
+      const locks = [createLocks(a), createLocks(b)];
+      let inside = 0;
+      const enter = async (n: number): Promise<void> => {
+        const hold = await locks[n % 2]?.mutex(name, { waitMs: 20_000, ttlMs: env.ttlMs ?? 5_000 }).acquire();
+        inside += 1;
+        assert.equal((await a.read(name)).filter((claim) => !claim.granted).length, 0);
+        await hold?.release();
+      };
+      await Promise.all([0, 1, 2, 3, 4].map(enter));
+      assert.equal(inside, 5);
+    },
+    (traits) => (traits.ordered ? 'the store keeps order' : null),
+  ),
+];

@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { Store, Traits } from '../../src/store/store.ts';
+import { type StoreCase, type StoreEnv, storeCases } from '../../src/testing/index.ts';
+
+interface Subject {
+  readonly traits: Traits;
+  /** Another connection to the same data. Called only while tests run, so servers may be started in `beforeAll`. */
+  open(options?: { lineMax?: number | undefined }): Promise<Store>;
+  readonly pass?: StoreEnv['pass'];
+  readonly ttlMs?: number;
+  readonly timeIsFree?: boolean;
+}
+
+/** Runs the conformance suite on one store. What does not apply is not run, not counted, and printed with its reason. */
+export function describeConformance(name: string, subject: Subject): void {
+  const env: StoreEnv = {
+    open: subject.open,
+    pass: subject.pass ?? (async (ms) => void (await sleep(ms))),
+    ttlMs: subject.ttlMs,
+    timeIsFree: subject.timeIsFree,
+  };
+  const reasons = new Map(storeCases.map((each): [StoreCase, string | null] => [each, each.leftOut(subject.traits, env)]));
+  describe(`${name} meets the contract`, () => {
+    it('has the traits that its cases were chosen by', async () => {
+      const store = await env.open();
+      expect(store.traits).toEqual(subject.traits);
+      await store.close();
+    });
+    for (const [each, reason] of reasons) {
+      if (reason === null) it(`rule ${each.rule}: ${each.name}`, () => each.run(env));
+      else console.log(`${name}: left out "${each.name}": ${reason}`);
+    }
+  });
+}
