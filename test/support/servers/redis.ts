@@ -1,0 +1,49 @@
+import { exchange } from './ports.ts';
+import { type Recipe, type Server, startOwnServer, startServer } from './server.ts';
+
+export interface RedisOptions {
+  /** More settings, as on the command line: `['--appendonly', 'yes']`. */
+  readonly args?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** Memory only unless told: a test that wants persistence says so. */
+export function redisRecipe(options: RedisOptions = {}): Recipe {
+  return {
+    title: 'Redis 6.2 or newer',
+    binary: 'redis-server',
+    packages: ['redis-server'],
+    urlFrom: 'HOLDFAST_REDIS_URL',
+    args: ({ port }) => [
+      ...[
+        '--port',
+        `${port}`,
+        '--bind',
+        '127.0.0.1',
+        '--save',
+        '',
+        '--appendonly',
+        'no',
+        '--loglevel',
+        'warning',
+      ],
+      ...(options.args ?? []),
+    ],
+    env: () => options.env ?? {},
+    ready: async ({ port }) => {
+      const answer = await exchange(port, 'PING\r\n');
+      if (!answer.startsWith('+PONG')) throw new Error(answer.trim());
+    },
+    url: ({ port }) => `redis://127.0.0.1:${port}`,
+  };
+}
+
+/** A Redis to share: the one that HOLDFAST_REDIS_URL names, else our own. */
+export function startSharedRedis(): Promise<Server> {
+  return startServer(redisRecipe());
+}
+
+/** A Redis of our own, to kill, pause and reconfigure. */
+export function startRedis(options: RedisOptions = {}): Promise<Server> {
+  return startOwnServer(redisRecipe(options));
+}
