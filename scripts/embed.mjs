@@ -1,0 +1,76 @@
+// Embeds the Lua and SQL files of the stores into TypeScript, so that the package reads no files when it runs.
+// `node scripts/embed.mjs` writes src/generated; with --check it fails when that is stale.
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const out = join(root, 'src/generated');
+
+// Each kind of file: which folder of a store it lies in, what one of them becomes, and whether every file is one.
+const KINDS = [
+  { folder: 'scripts', extension: '.lua', comment: '--', render: renderScript, isWhole: isLuaScript },
+  { folder: 'migrations', extension: '.sql', comment: '--', render: renderText, isWhole: () => true },
+];
+
+const camel = (name) => name.replace(/[-_.](\w)/g, (_, letter) => letter.toUpperCase());
+// One line each: nobody reads them here.
+const quote = (text) => JSON.stringify(text);
+
+function renderScript(name, text) {
+  const sha = createHash('sha1').update(text).digest('hex');
+  return `export const ${camel(name)}Script = {\n  sha: '${sha}',\n  text: ${quote(text)},\n} as const;\n`;
+}
+
+function renderText(name, text) {
+  return `export const ${camel(`sql-${name}`)} = ${quote(text)};\n`;
+}
+
+// A file without a reply is only a part that others include.
+function isLuaScript(text) {
+  return /^return /m.test(text);
+}
+
+function expand(path, comment) {
+  return readFileSync(path, 'utf8').replace(new RegExp(`^${comment} @include (\\S+)\n`, 'gm'), (_, part) =>
+    expand(join(path, '..', part), comment),
+  );
+}
+
+/** Comments and indents are for the reader of the file; the server need not see them. */
+function shrink(text) {
+  const lines = text.split('\n').map((line) => line.trim());
+  return `${lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')}\n`;
+}
+
+function generate(store, kind) {
+  const folder = join(root, 'src/stores', store, kind.folder);
+  if (!existsSync(folder)) return undefined;
+  const files = readdirSync(folder).filter((file) => file.endsWith(kind.extension));
+  const parts = files.sort().flatMap((file) => {
+    const path = join(folder, file);
+    if (!kind.isWhole(readFileSync(path, 'utf8'))) return [];
+    const text = expand(path, kind.comment);
+    const name = file.slice(0, -kind.extension.length);
+    return [kind.render(name, kind.extension === '.lua' ? shrink(text) : text)];
+  });
+  const note = `// Made by scripts/embed.mjs from src/stores/${store}/${kind.folder}. Do not edit.\n`;
+  return { path: join(out, `${store}-${kind.folder}.ts`), text: [note, ...parts].join('\n') };
+}
+
+const check = process.argv.includes('--check');
+let stale = 0;
+mkdirSync(out, { recursive: true });
+for (const store of readdirSync(join(root, 'src/stores'))) {
+  for (const kind of KINDS) {
+    const file = generate(store, kind);
+    if (file === undefined) continue;
+    const before = existsSync(file.path) ? readFileSync(file.path, 'utf8') : '';
+    if (before === file.text) continue;
+    stale += 1;
+    if (check) console.error(`${file.path} is stale: run node scripts/embed.mjs`);
+    else writeFileSync(file.path, file.text);
+  }
+}
+process.exitCode = check && stale > 0 ? 1 : 0;

@@ -1,0 +1,112 @@
+import { ClosedError, type HoldfastError, UnsupportedError } from '../../errors.ts';
+import { failureOf, notSent } from './failure.ts';
+import type { Link } from './link.ts';
+
+const VERSION_MIN = [6, 2] as const;
+
+/** Lets commands through while the client is connected to a server that can be used, and says why when they cannot go. */
+export class Gate {
+  readonly link: Link;
+  readonly #allowEviction: boolean;
+  #checked = false;
+  #closed = false;
+  #waiting: Array<(refusal: HoldfastError | null) => void> = [];
+  #opening = false;
+
+  constructor(link: Link, allowEviction: boolean) {
+    this.link = link;
+    this.#allowEviction = allowEviction;
+  }
+
+  get isOpen(): boolean {
+    return this.#checked && this.link.isReady && !this.#closed;
+  }
+
+  /** Calls back when commands can go, or with the reason why they cannot. */
+  onceOpen(callback: (refusal: HoldfastError | null) => void): void {
+    if (this.#closed) {
+      callback(new ClosedError('This store is closed'));
+      return;
+    }
+    this.#waiting.push(callback);
+    if (this.#opening) return;
+    this.#opening = true;
+    this.#proceed();
+  }
+
+  assertNotClosed(): void {
+    if (this.#closed) throw new ClosedError('This store is closed');
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#answer(new ClosedError('This store is closed'));
+  }
+
+  #proceed(): void {
+    if (this.#closed) return;
+    const { link } = this;
+    if (link.whyClosed !== null) this.#answer(notSent(link.whyClosed));
+    else if (!link.isReady) {
+      link.onceReady(() => {
+        // Behind it may be another server now.
+        this.#checked = false;
+        this.#proceed();
+      });
+    } else if (this.#checked) this.#answer(null);
+    else this.#check();
+  }
+
+  #check(): void {
+    this.#inspectServer().then(
+      (refusal) => {
+        this.#checked = refusal === null;
+        this.#answer(refusal);
+      },
+      (error: unknown) => this.#answer(notSent(failureOf(error).message)),
+    );
+  }
+
+  async #inspectServer(): Promise<HoldfastError | null> {
+    const info = await this.#info();
+    const version = /^redis_version:(\d+)\.(\d+)/m.exec(info);
+    if (version !== null && isOlder([Number(version[1]), Number(version[2])])) {
+      return new UnsupportedError(
+        `Redis ${VERSION_MIN.join('.')} or newer is needed; this is ${version[1]}.${version[2]}`,
+      );
+    }
+    const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
+    const isBounded = /^maxmemory:[1-9]/m.test(info);
+    if (!this.#allowEviction && isBounded && policy !== 'noeviction') {
+      return new UnsupportedError(
+        `This Redis may evict locks that are held (maxmemory-policy ${policy}), and then two can hold one lock. ` +
+          'Set maxmemory-policy noeviction, or pass allowEviction: true to accept that',
+      );
+    }
+    return null;
+  }
+
+  async #info(): Promise<string> {
+    try {
+      const sections = await Promise.all(
+        ['server', 'memory'].map((section) => this.link.send(['INFO', section])),
+      );
+      return sections.map(String).join('\n');
+    } catch (error) {
+      // A user who may not ask is not kept out: nothing is known against the server.
+      if (error instanceof Error && error.message.startsWith('NOPERM')) return '';
+      throw error;
+    }
+  }
+
+  #answer(refusal: HoldfastError | null): void {
+    this.#opening = false;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const callback of waiting) callback(refusal);
+  }
+}
+
+function isOlder(version: readonly [number, number]): boolean {
+  return version[0] < VERSION_MIN[0] || (version[0] === VERSION_MIN[0] && version[1] < VERSION_MIN[1]);
+}

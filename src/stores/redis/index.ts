@@ -1,0 +1,31 @@
+/**
+ * Locks in Redis 6.2 or newer: `redisStore(client)` with a client of ioredis or of node-redis.
+ * @packageDocumentation
+ */
+import { InvalidArgumentError } from '../../errors.ts';
+import type { Store } from '../../store/store.ts';
+import { linkOf, type RedisClient } from './client.ts';
+import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
+
+export type { RedisClient } from './client.ts';
+export type { IoredisClient } from './ioredis-link.ts';
+export type { NodeRedisClient } from './node-redis-link.ts';
+export type { RedisStoreOptions } from './redis-store.ts';
+
+/**
+ * A store in one Redis server, through a client that stays yours: it is neither configured nor closed by the store. The first waiter makes one more
+ * connection, a duplicate of the client, which `close` ends.
+ *
+ * Throws `InvalidArgumentError` for a client or an option that cannot be used. The server is looked at before the first command: one older than 6.2,
+ * or one that may evict held locks (see `allowEviction`), makes that command reject with an `UnsupportedError`.
+ */
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+  const { prefix, lineMax } = options;
+  if (prefix !== undefined && (typeof prefix !== 'string' || Buffer.byteLength(prefix) > 256)) {
+    throw new InvalidArgumentError('prefix', 'must be a string of at most 256 bytes');
+  }
+  if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
+    throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
+  }
+  return new RedisStore(linkOf(client), options, false);
+}

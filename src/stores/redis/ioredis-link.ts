@@ -1,0 +1,95 @@
+import { type Link, type Listening, reconnectDelayMs } from './link.ts';
+
+/** What is used of an ioredis client. */
+export interface IoredisClient {
+  readonly status: string;
+  readonly options: { readonly keyPrefix?: string | undefined };
+  call(command: string, args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
+  duplicate(override?: object): IoredisClient;
+  subscribe(...channels: string[]): Promise<unknown>;
+  on(event: string, listener: (...args: string[]) => void): unknown;
+  once(event: string, listener: (...args: string[]) => void): unknown;
+  off(event: string, listener: (...args: string[]) => void): unknown;
+}
+
+export function ioredisLink(client: IoredisClient): Link {
+  return new IoredisLink(client);
+}
+
+class IoredisLink implements Link {
+  readonly #client: IoredisClient;
+
+  constructor(client: IoredisClient) {
+    this.#client = client;
+  }
+
+  get keyPrefix(): string {
+    return this.#client.options.keyPrefix ?? '';
+  }
+
+  get isReady(): boolean {
+    return this.#client.status === 'ready';
+  }
+
+  get whyClosed(): string | null {
+    return this.#client.status === 'end' ? 'the client has been closed or has given up reconnecting' : null;
+  }
+
+  onceReady(callback: () => void): void {
+    const done = (): void => {
+      this.#client.off('ready', done);
+      this.#client.off('end', done);
+      callback();
+    };
+    this.#client.once('ready', done);
+    this.#client.once('end', done);
+    // A client made with lazyConnect waits for its first command, and ours would wait for the client.
+    if (this.#client.status === 'wait') this.#client.connect().catch(() => {});
+  }
+
+  send(command: readonly string[]): Promise<unknown> {
+    const [name = '', ...args] = command;
+    return this.#client.call(name, args);
+  }
+
+  listen(channel: string, listening: Listening): { close(): Promise<void> } {
+    const subscriber = this.#client.duplicate({
+      lazyConnect: true,
+      keyPrefix: '',
+      // Done here, so that we know when it is done.
+      autoResubscribe: false,
+      enableOfflineQueue: true,
+      maxRetriesPerRequest: null,
+      commandTimeout: undefined,
+      retryStrategy: reconnectDelayMs,
+    });
+    subscriber.on('error', () => {});
+    subscriber.on('close', () => listening.onDown());
+    subscriber.on('message', (_channel: string, message: string) => listening.onMessage(message));
+    subscriber.on('ready', () => {
+      subscriber.subscribe(channel).then(
+        () => listening.onUp(),
+        // Refused, by an ACL for example: waiters poll. A lost connection comes back by itself.
+        () => {},
+      );
+    });
+    subscriber.connect().catch(() => {});
+    return { close: () => closeQuietly(subscriber) };
+  }
+
+  close(): Promise<void> {
+    return closeQuietly(this.#client);
+  }
+}
+
+async function closeQuietly(client: IoredisClient): Promise<void> {
+  if (client.status === 'end') return;
+  const ended = new Promise<void>((resolve) => {
+    client.once('end', () => resolve());
+  });
+  client.disconnect();
+  // A client that never connected says nothing when it ends.
+  if (client.status !== 'end' && client.status !== 'wait') await ended;
+}

@@ -1,0 +1,53 @@
+/** The keys of one lock, and those of the whole store. */
+export interface LockKeys {
+  /** What every other program looks at: prefix and name, nothing else. */
+  readonly plain: string;
+  readonly line: string;
+  readonly info: string;
+}
+
+/** No name may hold a control character, so no name can meet a key of ours, whatever the prefix. */
+const OWN = '\u0001';
+
+export class Keys {
+  readonly prefix: string;
+  /** The counter of fences. */
+  readonly counter: string;
+  /** Every channel begins with it. */
+  readonly channelBase: string;
+  readonly #line: string;
+  readonly #info: string;
+
+  constructor(prefix: string) {
+    this.prefix = prefix;
+    this.counter = `${prefix}${OWN}fence`;
+    this.channelBase = `${prefix}${OWN}wake:`;
+    this.#line = `${prefix}${OWN}line:`;
+    this.#info = `${prefix}${OWN}info:`;
+  }
+
+  of(name: string): LockKeys {
+    return { plain: this.prefix + name, line: this.#line + name, info: this.#info + name };
+  }
+
+  line(name: string): string {
+    return this.#line + name;
+  }
+
+  /** The lock's name, from a key that the server gave; `null` for a key that is no lock's. */
+  nameIn(key: string): string | null {
+    if (key.startsWith(this.#line)) return key.slice(this.#line.length);
+    if (!key.startsWith(this.prefix)) return null;
+    const name = key.slice(this.prefix.length);
+    return name === '' || name.includes(OWN) ? null : name;
+  }
+
+  /** Patterns for SCAN that find every lock whose name begins so. */
+  patterns(clientPrefix: string, namePrefix: string): readonly string[] {
+    return [this.prefix, this.#line].map((start) => `${escapeGlob(clientPrefix + start + namePrefix)}*`);
+  }
+}
+
+function escapeGlob(text: string): string {
+  return text.replace(/[\\*?[\]^-]/g, '\\$&');
+}

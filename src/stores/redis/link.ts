@@ -1,0 +1,32 @@
+/** What is told of the connection that listens. */
+export interface Listening {
+  onMessage(message: string): void;
+  /** Subscribed: at first and after every reconnect. */
+  onUp(): void;
+  onDown(): void;
+}
+
+/** One client, whichever library it comes from. It reconnects by itself. */
+export interface Link {
+  /** What the client itself puts before every key. */
+  readonly keyPrefix: string;
+  /** A command that is sent now goes out now, instead of into the client's own queue. */
+  readonly isReady: boolean;
+  /** It will never be ready again, or not before the user does something. Says why. */
+  readonly whyClosed: string | null;
+  /** Calls back once, when it is ready or closed. */
+  onceReady(callback: () => void): void;
+  send(command: readonly string[]): Promise<unknown>;
+  /** Opens a connection of its own that listens to one channel for as long as it is not closed. */
+  listen(channel: string, listening: Listening): { close(): Promise<void> };
+  /** Closes the client itself; only for a store that opened it. */
+  close(): Promise<void>;
+}
+
+const RECONNECT_MIN_MS = 50;
+const RECONNECT_MAX_MS = 2_000;
+
+/** The listening connection must come back whatever the user's own settings are: without it, waiters only poll. */
+export function reconnectDelayMs(attempt: number): number {
+  return Math.min(RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS);
+}

@@ -1,0 +1,82 @@
+import type { Clock } from '../../clock.ts';
+import type { Link } from './link.ts';
+
+/** What a store does with what it hears. */
+export interface Hearing {
+  /** This claim was granted. */
+  onGranted(key: string, id: string): void;
+  /** This observed lock has changed. */
+  onChanged(key: string): void;
+  /** The connection came or went, so something may have been missed. */
+  onBreak(): void;
+}
+
+/** How long to wait for the connection before going on without: wake-ups are a hint, and asking again is the guarantee. */
+const CONNECT_MS = 1_000;
+
+/** The one connection of a store that listens, made when somebody first waits. */
+export class Listener {
+  /** Ours alone. What is published here says for which claim it is. */
+  readonly channel: string;
+  readonly #link: Link;
+  readonly #channelBase: string;
+  readonly #clock: Clock;
+  readonly #hearing: Hearing;
+  #subscription: { close(): Promise<void> } | null = null;
+  #isUp = false;
+  #onUp: Array<() => void> = [];
+
+  constructor(link: Link, channelBase: string, clock: Clock, hearing: Hearing) {
+    this.#link = link;
+    this.#channelBase = channelBase;
+    this.#clock = clock;
+    this.#hearing = hearing;
+    this.channel = Math.floor(clock.random() * 2 ** 47).toString(36);
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  /** Resolves when it listens, or after a while in any case. */
+  async start(): Promise<void> {
+    if (this.#isUp) return;
+    this.#subscription ??= this.#link.listen(this.#channelBase + this.channel, {
+      onMessage: (message) => this.#onMessage(message),
+      onUp: () => this.#setUp(true),
+      onDown: () => this.#setUp(false),
+    });
+    await new Promise<void>((resolve) => {
+      const timer = this.#clock.startTimer(CONNECT_MS, resolve);
+      this.#onUp.push(() => {
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    const subscription = this.#subscription;
+    this.#subscription = null;
+    this.#isUp = false;
+    this.#release();
+    await subscription?.close();
+  }
+
+  #setUp(isUp: boolean): void {
+    if (this.#subscription === null || this.#isUp === isUp) return;
+    this.#isUp = isUp;
+    if (isUp) this.#release();
+    this.#hearing.onBreak();
+  }
+
+  #release(): void {
+    for (const resolve of this.#onUp.splice(0)) resolve();
+  }
+
+  #onMessage(message: string): void {
+    const [kind, key = '', id = ''] = message.split('\n');
+    if (kind === 'g') this.#hearing.onGranted(key, id);
+    else if (kind === 'o') this.#hearing.onChanged(key);
+  }
+}

@@ -1,0 +1,207 @@
+import { type Clock, systemClock } from '../../clock.ts';
+import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
+import { readScript } from '../../generated/redis-scripts.ts';
+import { DEFAULTS } from '../../options.ts';
+import type {
+  ClaimOutcome,
+  ClaimRef,
+  ClaimRequest,
+  RenewChange,
+  RenewOutcome,
+  Store,
+  StoredClaim,
+  Traits,
+  WatchTarget,
+} from '../../store/store.ts';
+import { Batch } from './batch.ts';
+import { runAlone } from './call.ts';
+import { failureOf } from './failure.ts';
+import { Gate } from './gate.ts';
+import { Keys } from './keys.ts';
+import type { Link } from './link.ts';
+import { Listener } from './listener.ts';
+import { listNames } from './listing.ts';
+import { LocalLines } from './local-line.ts';
+import { modeIn } from './mode-text.ts';
+import { Observers } from './observers.ts';
+import {
+  claimOperation,
+  type ReleaseRequest,
+  type RenewRequest,
+  releaseOperation,
+  renewOperation,
+} from './operations.ts';
+import { claimsIn } from './reading.ts';
+
+export interface RedisStoreOptions {
+  /** Put before every lock's name. Default `holdfast:`. With `''`, a lock's key is its name, as other programs have it. */
+  readonly prefix?: string | undefined;
+  /** How many claims may wait for one lock. Default 10,000. */
+  readonly lineMax?: number | undefined;
+  /** Work with a server that evicts keys when its memory is full, and with it locks that are held. Default false. */
+  readonly allowEviction?: boolean | undefined;
+  /** For tests. */
+  readonly clock?: Clock | undefined;
+}
+
+/** How often a place is asked for again when nothing else happens: well within the two minutes that it lives. */
+const KEEP_PLACE_MS = { min: 30_000, max: 45_000 };
+/** Another program's release sends no wake-up: the first in line looks this often, the first of every other process less. */
+const FOREIGN_HEAD_MS = { min: 500, max: 1_000 };
+const FOREIGN_MS = { min: 3_000, max: 5_000 };
+/** While nothing can be heard. */
+const DEAF_MS = { min: 500, max: 1_000 };
+/** Right after a hold has ended, a little apart, so that the first waiters of many processes do not ask all at once. */
+const AFTER_END_MS = { min: 2, max: 25 };
+/** The scripts count in doubles. */
+const FENCE_MAX = 2n ** 53n - 2n;
+
+export class RedisStore implements Store {
+  readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
+  readonly #link: Link;
+  readonly #clock: Clock;
+  readonly #gate: Gate;
+  readonly #keys: Keys;
+  readonly #keyPrefix: string;
+  readonly #lineMax: number;
+  readonly #ownsClient: boolean;
+  readonly #claims: Batch<ClaimRequest>;
+  readonly #renewals: Batch<RenewRequest>;
+  readonly #releases: Batch<ReleaseRequest>;
+  readonly #lines: LocalLines;
+  readonly #listener: Listener;
+  readonly #observers: Observers;
+  #closing: Promise<void> | null = null;
+
+  constructor(link: Link, options: RedisStoreOptions, ownsClient: boolean) {
+    this.#link = link;
+    this.#clock = options.clock ?? systemClock;
+    this.#lineMax = options.lineMax ?? DEFAULTS.lineMax;
+    this.#ownsClient = ownsClient;
+    this.#keys = new Keys(options.prefix ?? 'holdfast:');
+    this.#keyPrefix = link.keyPrefix;
+    this.#gate = new Gate(link, options.allowEviction ?? false);
+    this.#lines = new LocalLines(this.#clock);
+    this.#listener = new Listener(link, this.#keys.channelBase, this.#clock, {
+      onGranted: (key, id) => this.#lines.wake(this.#nameOf(key), id),
+      onChanged: (key) => this.#observers.tell(this.#nameOf(key)),
+      onBreak: () => this.#onBreak(),
+    });
+    this.#observers = new Observers(this.#gate, this.#keys, this.#clock, this.#listener);
+    const channel = (): string => (this.#listener.isUp ? this.#listener.channel : '-');
+    this.#claims = new Batch(this.#gate, claimOperation(this.#keys, this.#lineMax, channel));
+    this.#renewals = new Batch(this.#gate, renewOperation(this.#keys));
+    this.#releases = new Batch(this.#gate, releaseOperation(this.#keys));
+  }
+
+  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+    if (request.fenceAbove > FENCE_MAX) {
+      throw new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' });
+    }
+    const answer = textOf(await this.#claims.add(request, signal));
+    const rest = answer.slice(2);
+    switch (answer[0]) {
+      case 'g':
+        this.#lines.setDue(request.name, request.ttlMs);
+        return { granted: true, fence: BigInt(rest), validForMs: request.ttlMs };
+      case 'w':
+        return { granted: false, retryAfterMs: this.#retryAfterMs(request, rest) };
+      case 'm':
+        throw new ModeMismatchError(request.name, request.mode, modeIn(rest));
+      case 'l':
+        throw new LineFullError(request.name, this.#lineMax);
+      default:
+        throw new StoreError(`Redis gave an answer that is not ours: ${answer.slice(0, 80)}`, {
+          applied: 'unknown',
+        });
+    }
+  }
+
+  async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
+    const held = isOne(await this.#renewals.add({ name: claim.name, id: claim.id, change }, signal));
+    return held ? { held, validForMs: change.ttlMs } : { held };
+  }
+
+  async release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    return isOne(await this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal));
+  }
+
+  async evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    return isOne(await this.#releases.add({ name: claim.name, id: claim.id, evict: true }, signal));
+  }
+
+  async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
+    this.#gate.assertNotClosed();
+    const { name, id } = target;
+    const stop = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
+    await this.#listener.start();
+    if (id === undefined) await this.#observers.register(name);
+    return {
+      async [Symbol.asyncDispose]() {
+        stop();
+      },
+    };
+  }
+
+  async read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
+    const { plain, line, info } = this.#keys.of(name);
+    return claimsIn(await runAlone(this.#gate, readScript, [plain, line, info], [], signal));
+  }
+
+  list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
+    return listNames(this.#gate, this.#keys, prefix, signal);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#gate.close();
+    this.#lines.clear();
+    this.#observers.clear();
+    await this.#listener.close();
+    if (this.#ownsClient) await this.#link.close();
+  }
+
+  /** The server gives keys with whatever the client itself has put before them. */
+  #nameOf(key: string): string {
+    return this.#keys.nameIn(key.slice(this.#keyPrefix.length)) ?? '';
+  }
+
+  /** Something may have been missed, and the server may take us for gone: everybody asks again, and so tells where to reach us now. */
+  #onBreak(): void {
+    this.#lines.wakeAll();
+    this.#observers.onBreak();
+  }
+
+  /** `rest`: after how many ms the first hold ends by itself (-1: never), and marks: `h` first in line, `f` a foreign holder. */
+  #retryAfterMs(request: ClaimRequest, rest: string): number {
+    const [ms = '-1', marks = ''] = rest.split(' ');
+    const endsMs = Number(ms) < 0 ? Number.POSITIVE_INFINITY : Number(ms) + this.#between(AFTER_END_MS);
+    this.#lines.setDue(request.name, endsMs);
+    let retryMs = this.#between(this.#listener.isUp ? KEEP_PLACE_MS : DEAF_MS);
+    if (this.#lines.isFirst(request.name, request.id)) {
+      retryMs = Math.min(retryMs, endsMs);
+      if (marks.includes('f'))
+        retryMs = Math.min(retryMs, this.#between(marks.includes('h') ? FOREIGN_HEAD_MS : FOREIGN_MS));
+    }
+    return Math.max(Math.ceil(retryMs), 1);
+  }
+
+  #between({ min, max }: { min: number; max: number }): number {
+    return min + this.#clock.random() * (max - min);
+  }
+}
+
+/** One item of a batch may fail alone. */
+function textOf(answer: unknown): string {
+  const text = String(answer);
+  if (text.startsWith('!')) throw failureOf(new Error(text.slice(1)));
+  return text;
+}
+
+function isOne(answer: unknown): boolean {
+  return textOf(answer) === '1';
+}

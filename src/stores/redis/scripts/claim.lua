@@ -1,0 +1,143 @@
+-- Claims, one attempt each: the holder's own claim is renewed, a waiting one is kept, a new one is granted or stands in line.
+-- KEYS  the counter of fences, then for each item: plain key, line, info
+-- ARGV  base of channels, channel of the asker or -, bound of a line, fence to stay above, then for each item:
+--       id, mode, ttl in ms, 1 to wait, note
+-- Gives the time in ms, and for each item one of
+--       g <fence>               granted
+--       w <ms> <marks>          refused; the first hold ends after so many ms (-1: never by itself); marks: h first in line, f foreign holder
+--       m <mode>                refused: the lock is in use in another way
+--       l                       refused: the line is full
+--       !<error>                failed
+-- @include clock.lua
+-- @include value.lua
+-- @include entry.lua
+-- @include line.lua
+
+-- A place lives this long without being asked for.
+local PLACE_MS = 120000
+
+local askerChannel, lineMax, fenceAbove = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local function refusal(lock, id)
+  local firstMs
+  if lock.many then
+    local first = redis.call('ZRANGE', lock.line, 0, 0, 'WITHSCORES')
+    firstMs = tonumber(first[2]) + FAR - nowMs
+  else
+    firstMs = redis.call('PTTL', lock.key)
+  end
+  local marks = ''
+  if lock.foreign then marks = head(lock) == id and 'hf' or 'f' end
+  return 'w ' .. digits(firstMs) .. ' ' .. marks
+end
+
+-- A claim of another kind that stands in the way, as a mode.
+local function disagreement(lock, family)
+  if lock.weight > 0 and not lock.foreign then
+    if lock.family == family then return nil end
+    return lock.family == 'rw' and 'x' or 'p1/' .. string.sub(lock.family, 2)
+  end
+  local first = head(lock)
+  local entry = first and redis.call('HGET', lock.info, first)
+  local w = entry and waiterIn(entry)
+  -- A place that nobody kept is on its way out.
+  if not w or w.ends * 1000 < nowMs then return nil end
+  local _, _, present = measure(w.mode)
+  if present ~= family then return w.mode end
+end
+
+local function dropDeadPlaces(lock)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', lock.line, WAITING_MIN, WAITING_MAX)) do
+    local entry = redis.call('HGET', lock.info, id)
+    local w = entry and waiterIn(entry)
+    if not w or w.ends * 1000 < nowMs then forget(lock, id) end
+  end
+end
+
+local function enter(lock, id, mode, ttl, note)
+  if redis.call('ZCOUNT', lock.line, WAITING_MIN, WAITING_MAX) >= lineMax then
+    dropDeadPlaces(lock)
+    if redis.call('ZCOUNT', lock.line, WAITING_MIN, WAITING_MAX) >= lineMax then return 'l' end
+  end
+  local last = redis.call('ZREVRANGEBYSCORE', lock.line, WAITING_MAX, WAITING_MIN, 'WITHSCORES', 'LIMIT', 0, 1)
+  redis.call('ZADD', lock.line, digits((tonumber(last[2]) or 0) + 1), id)
+  local untilMs = nowMs + math.max(ttl, PLACE_MS)
+  local covered = math.floor((untilMs + SPARE_MS) / 1000)
+  redis.call('HSET', lock.info, id, waiterEntry({
+    mode = mode, ttl = ttl, ends = math.floor(untilMs / 1000), covered = covered, channel = askerChannel, note = note,
+  }))
+  cover(untilMs, lock.line, lock.info)
+  tellObservers(lock)
+  return refusal(lock, id)
+end
+
+local function keepPlace(lock, id, w, ttl)
+  local untilMs = nowMs + math.max(ttl, PLACE_MS)
+  w.ttl, w.ends, w.channel = ttl, math.floor(untilMs / 1000), askerChannel
+  if w.ends > w.covered then w.covered = cover(untilMs, lock.line, lock.info) end
+  redis.call('HSET', lock.info, id, waiterEntry(w))
+end
+
+local function renewMany(lock, id, entry, ttl)
+  local mode, fence, granted, _, note = holderIn(entry)
+  redis.call('ZADD', lock.line, digits(nowMs + ttl - FAR), id)
+  local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
+  redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
+  lock.ends, lock.uncovered, lock.changed = math.max(lock.ends, nowMs + ttl), nowMs + ttl, true
+  save(lock)
+  return 'g ' .. fence
+end
+
+local function stand(lock, id, mode, ttl, wait, note)
+  expireHolders(lock)
+  local entry = redis.call('HGET', lock.info, id)
+  if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return renewMany(lock, id, entry, ttl) end
+  local w = entry and waiterIn(entry)
+  local _, capacity, family = measure(mode)
+  if w then
+    keepPlace(lock, id, w, ttl)
+  else
+    local present = disagreement(lock, family)
+    if present then return 'm ' .. present end
+  end
+  local fence
+  if lock.weight < capacity then
+    fence = settle(lock, id)
+    if not fence and not w and fits(lock, mode) and not head(lock) then
+      fence = nextFence()
+      grant(lock, id, mode, ttl, note, fence)
+    end
+  end
+  save(lock)
+  if fence then return 'g ' .. digits(fence) end
+  if w or not wait then return refusal(lock, id) end
+  return enter(lock, id, mode, ttl, note)
+end
+
+local function claim(key, line, info, id, mode, ttl, wait, note)
+  local value = redis.call('GET', key)
+  counter(fenceAbove)
+  if not value and redis.call('EXISTS', line) == 0 then
+    local fence, lock = nextFence(), { key = key, line = line, info = info, weight = 0, ends = 0 }
+    grant(lock, id, mode, ttl, note, fence)
+    if mode ~= 'x' then save(lock) end
+    return 'g ' .. digits(fence)
+  end
+  if value then
+    local holder, fence = exclusiveIn(value)
+    if holder == id then
+      redis.call('PEXPIRE', key, digits(ttl))
+      return 'g ' .. fence
+    end
+  end
+  return stand(lockOf(key, line, info, value), id, mode, ttl, wait, note)
+end
+
+local reply = { nowMs }
+for item = 0, (#KEYS - 1) / 3 - 1 do
+  local k, a = item * 3 + 1, item * 5 + 4
+  reply[item + 2] = attempt(claim, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3],
+    ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4] == '1', ARGV[a + 5])
+end
+writeCounter()
+return reply
