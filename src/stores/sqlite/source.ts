@@ -1,0 +1,38 @@
+import { resolve } from 'node:path';
+import { InvalidArgumentError } from '../../errors.ts';
+import { Connection } from './connection.ts';
+import { checkFile } from './file-check.ts';
+import { findLibrary, isDatabase, libraryOf, type OpenSqlite, type SqliteDatabase } from './library.ts';
+
+/** Where the claims are, and how to get there. */
+export interface Source {
+  /** `null`: in memory. */
+  readonly path: string | null;
+  readonly connect: () => Connection;
+}
+
+/** A database that is handed in tells which library to use and which file to open; only one in memory is used itself, for nobody else can open it. */
+export function sourceOf(source: string | SqliteDatabase, bootId: string): Source {
+  if (typeof source !== 'string') {
+    if (!isDatabase(source))
+      throw new InvalidArgumentError('pathOrDatabase', 'must be a path or a SQLite database');
+    const [main] = source.prepare('PRAGMA database_list').all() as { file: string }[];
+    if (!main?.file)
+      return { path: null, connect: () => new Connection(libraryOf(source), null, bootId, source) };
+    return fileSource(main.file, libraryOf(source), bootId);
+  }
+  if (source === '') throw new InvalidArgumentError('pathOrDatabase', 'must not be empty');
+  const open = findLibrary();
+  if (source === ':memory:') return { path: null, connect: () => new Connection(open, null, bootId, null) };
+  return fileSource(resolve(source), open, bootId);
+}
+
+function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
+  return {
+    path,
+    connect: () => {
+      checkFile(path);
+      return new Connection(open, path, bootId, null);
+    },
+  };
+}
