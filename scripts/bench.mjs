@@ -1,0 +1,35 @@
+// `npm run bench [-- NAME]`: builds, then runs bench/NAME/run.ts, or every one of them, one after the other.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const [wanted, ...rest] = process.argv.slice(2);
+
+function runNode(args) {
+  return spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' }).status === 0;
+}
+
+function benchNames() {
+  const folder = join(root, 'bench');
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return names.filter((name) => existsSync(join(folder, name, 'run.ts'))).sort();
+}
+
+const all = benchNames();
+const chosen = wanted === undefined ? all : all.filter((name) => name === wanted);
+if (chosen.length === 0) {
+  console.error(`No such bench. There is: ${all.join(', ') || 'none'}`);
+  process.exit(1);
+}
+// Benches import the package by its name, as users do: what is measured is what is published.
+if (!runNode([join(root, 'scripts/build.mjs')])) process.exit(1);
+
+const failed = chosen.filter((name) => {
+  console.log(`\n── bench ${name}`);
+  // Heap growth can only be told apart from garbage when the bench may collect it.
+  return !runNode(['--expose-gc', '--import', 'tsx', join('bench', name, 'run.ts'), ...rest]);
+});
+if (failed.length > 0) console.error(`\nFailed: ${failed.join(', ')}`);
+process.exitCode = failed.length === 0 ? 0 : 1;

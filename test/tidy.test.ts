@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { publicEntries } from './support/public-entries.ts';
+import { codeChecks, noBarrels } from './support/tidy/code-checks.ts';
+import { type Check, repositoryFiles } from './support/tidy/file.ts';
+import { fileName, sizeChecks } from './support/tidy/size-checks.ts';
+import { isThere, links, textChecks } from './support/tidy/text-checks.ts';
+
+const files = repositoryFiles();
+const textOf = new Map(files.map((file) => [file.path, file.text]));
+const entrySources = new Set(publicEntries().map((entry) => entry.source));
+
+const checks: readonly Check[] = [
+  ...sizeChecks,
+  fileName,
+  ...codeChecks,
+  noBarrels(entrySources),
+  ...textChecks,
+  links((path) => textOf.get(path) ?? isThere(path)),
+];
+
+describe('the house is tidy', () => {
+  for (const check of checks) {
+    it(check.rule, () => {
+      const problems = files.filter(({ path }) => check.covers(path)).flatMap((file) => check.find(file));
+      expect(problems).toEqual([]);
+    });
+  }
+});
+
+describe('a tidy check', () => {
+  it.each(checks)('catches a breach, and nothing else: $rule', (check) => {
+    expect(check.covers(check.bad.path)).toBe(true);
+    expect(check.find(check.bad)).toHaveLength(1);
+    expect(check.find(check.good)).toEqual([]);
+  });
+
+  it('looks at the repository, not at nothing', () => {
+    expect(textOf.get('src/index.ts')).toContain('createLocks');
+    expect([...entrySources]).toContain('src/index.ts');
+    expect([...entrySources].filter((path) => !textOf.has(path))).toEqual([]);
+  });
+});
