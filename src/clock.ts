@@ -15,6 +15,7 @@ export interface Clock {
   startTimer(ms: number, fire: () => void, options?: { keepAlive?: boolean }): Timer;
 }
 
+/** A timer that was started. Cancelling it late, or twice, does nothing. */
 export interface Timer {
   cancel(): void;
 }

@@ -35,16 +35,11 @@ export class AcquireTimeoutError extends HoldfastError {
   readonly lock: string;
   readonly waitedMs: number;
   /** Who held it when the wait ran out; empty when the store could not say in time. */
-  readonly holders: readonly ClaimView[];
+  readonly holders: ClaimView[];
   /** Our place in line, 1 is next; `null` where it is not known. */
   readonly position: number | null;
 
-  constructor(
-    lock: string,
-    waitedMs: number,
-    holders: readonly ClaimView[] = [],
-    position: number | null = null,
-  ) {
+  constructor(lock: string, waitedMs: number, holders: ClaimView[] = [], position: number | null = null) {
     super(describeTimeout(lock, waitedMs, holders));
     this.lock = lock;
     this.waitedMs = waitedMs;

@@ -1,6 +1,8 @@
 import { InvalidArgumentError } from './errors.ts';
 
+/** What JSON can carry unchanged. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
+/** A plain JSON object, as metadata is. */
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }

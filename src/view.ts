@@ -9,11 +9,12 @@ export interface LockView {
   readonly kind: 'exclusive' | 'shared' | 'permits' | null;
   /** The capacity of a semaphore. */
   readonly permits: number | null;
-  readonly holders: readonly ClaimView[];
+  readonly holders: ClaimView[];
   /** In line order: the first is next. */
-  readonly waiters: readonly ClaimView[];
+  readonly waiters: ClaimView[];
 }
 
+/** A claim as people see it. Durations are in milliseconds; what a store cannot know is `null`. */
 export interface ClaimView {
   readonly id: string;
   readonly owner: string | null;

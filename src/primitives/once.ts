@@ -7,11 +7,13 @@ import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, DEFAULTS, resolve } from '../options.ts';
 import { namespaced } from './namespace.ts';
 
+/** As for `acquire`, and how long to remember. */
 export interface OnceOptions extends AcquireOptions {
   /** How long a finished run is remembered. Default 24 h, which is also the most. */
   readonly rememberMs?: number | undefined;
 }
 
+/** `ran: false` says why not: another node is at it (`running`), or it has been done and is still remembered (`done`). */
 export type OnceOutcome<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly why: 'running' | 'done' };

@@ -7,6 +7,7 @@ import { namespaced } from './namespace.ts';
 
 const PERMITS_MAX = 2 ** 31 - 1;
 
+/** The most that may be taken. All programs that use the limit must say the same. */
 export interface RateLimitOptions {
   /** How many may be taken in any window. */
   readonly permits: number;
@@ -14,6 +15,7 @@ export interface RateLimitOptions {
   readonly perMs: number;
 }
 
+/** What of `AcquireOptions` makes sense for something that is never given back. */
 export type TakeOptions = Pick<AcquireOptions, 'waitMs' | 'signal' | 'metadata'>;
 
 /** At most so many in any window of that length, over all programs, first come, first served. */

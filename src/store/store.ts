@@ -40,6 +40,7 @@ export interface ClaimRef {
   readonly id: string;
 }
 
+/** What a claim asks for. Asking again with the same id must ask for the same mode. */
 export interface ClaimRequest extends ClaimRef {
   readonly mode: Mode;
   readonly ttlMs: number;
@@ -51,6 +52,7 @@ export interface ClaimRequest extends ClaimRef {
   readonly fenceAbove: bigint;
 }
 
+/** What one attempt came to. A grant is never spurious; a refusal may be. */
 export type ClaimOutcome =
   | { readonly granted: true; readonly fence: bigint; readonly validForMs: number }
   /**
@@ -59,8 +61,10 @@ export type ClaimOutcome =
    */
   | { readonly granted: false; readonly retryAfterMs: number | null };
 
+/** `held: false` is the only answer that means that the hold is lost. */
 export type RenewOutcome = { readonly held: true; readonly validForMs: number } | { readonly held: false };
 
+/** What a renewal changes: how long the claim lives from now on and, if given, its note. */
 export interface RenewChange {
   readonly ttlMs: number;
   /** Replaces the claim's note; left alone when absent. */
@@ -80,6 +84,7 @@ export interface StoredClaim {
   readonly owner?: string | null | undefined;
 }
 
+/** What a store can do. A primitive that needs more throws `UnsupportedError` when it is made. */
 export interface Traits {
   /** `lease`: each claim has its own time to live. `session`: claims live as long as the store's connection. */
   readonly lifetime: 'lease' | 'session';
@@ -91,11 +96,13 @@ export interface Traits {
   readonly remembers: boolean;
 }
 
+/** What to watch: with an `id`, what is ahead of that claim; without, every change of the lock. */
 export interface WatchTarget {
   readonly name: string;
   readonly id?: string | undefined;
 }
 
+/** A backend. Every method keeps the rules at the top of `store.ts`; `storeCases` of `holdfast/testing` checks them. */
 export interface Store {
   readonly traits: Traits;
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome>;

@@ -1,6 +1,7 @@
 import { StoreError } from '../errors.ts';
 import type { ClaimRef, Store } from '../store/store.ts';
 
+/** The calls of a store that can be made to fail. */
 export type StoreVerb = 'claim' | 'renew' | 'release' | 'evict' | 'watch' | 'read';
 
 /** One call that reached a faulty store. */
@@ -18,6 +19,7 @@ export interface StoreCall {
  */
 export type Fault = 'refuse' | 'fail' | 'lose' | 'hang';
 
+/** A store that fails on cue and remembers what it was asked. */
 export interface FaultyStore extends Store {
   /** Every call so far. */
   readonly calls: readonly StoreCall[];

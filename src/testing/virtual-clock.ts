@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../clock.ts';
 /** Kept at import, so that a test runner's fake timers do not stop us. */
 const nextTurn = setImmediate;
 
+/** A clock in the hands of a test. */
 export interface VirtualClock extends Clock {
   /** Time passes: timers fire when they are due, in order, and whatever they cause settles before the next. */
   advance(ms: number): Promise<void>;
@@ -16,6 +17,7 @@ export interface VirtualClock extends Clock {
   readonly timers: number;
 }
 
+/** Where a virtual clock starts. */
 export interface VirtualClockOptions {
   /** The wall clock at the start. Default 2026-01-01T00:00:00Z. */
   readonly wallMs?: number | undefined;

@@ -16,6 +16,7 @@ import type {
 import { Line, type LineClaim } from './line.ts';
 import { Watchers } from './watchers.ts';
 
+/** What of a memory store can be set. */
 export interface MemoryStoreOptions {
   /** How many claims may wait for one lock. Default 10,000. */
   readonly lineMax?: number | undefined;
