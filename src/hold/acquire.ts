@@ -1,7 +1,7 @@
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, ClosedError, StoreError } from '../errors.ts';
 import { DEFAULTS, type Settings } from '../options.ts';
-import type { ClaimOutcome, ClaimRef, Mode } from '../store/store.ts';
+import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode } from '../store/store.ts';
 import { viewClaim } from '../view.ts';
 import { cleanUp } from './cleanup.ts';
 import { isStoreError, isUnknown } from './command.ts';
@@ -96,8 +96,10 @@ class Attempt {
     const sent = instant(clock);
     const stoodBefore = this.#mayStand;
     this.#mayStand = true;
-    const request = {
-      ...this.#ref,
+    // Spelled out: a spread here was a third of the time of an uncontended acquire.
+    const request: ClaimRequest = {
+      name: this.#ref.name,
+      id: this.#ref.id,
       mode,
       ttlMs: settings.ttlMs,
       wait,
@@ -182,6 +184,7 @@ class Attempt {
 
   async waitInLine(): Promise<Grant> {
     this.#wait ??= new Wait(this.#core, undefined);
+    this.#wait.keepProcessAlive();
     if (this.#want.settings.waitMs > 0) this.#announceWait();
     while (this.#leftMs > 0) {
       const listening = this.#failure === null && (await this.#listen(this.#wait));

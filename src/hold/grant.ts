@@ -22,6 +22,7 @@ interface Farewell {
 
 /** How long a release is tried again before the caller is told that it failed. */
 const RELEASE_MS = 5_000;
+const RELEASE_TRY_MS = 1_500;
 const RELEASE_RETRY_MS = 100;
 
 /**
@@ -225,9 +226,8 @@ export class Grant implements LaneEntry {
   async #sendUntilAnswered(farewell: Farewell, untilMs: number): Promise<boolean> {
     const { commands, clock } = this.#core;
     for (let unknown = false; ; ) {
-      const leftMs = untilMs - clock.monotonicMs();
       try {
-        const done = await commands.run(farewell.send, Math.max(leftMs, RELEASE_RETRY_MS));
+        const done = await commands.run(farewell.send, RELEASE_TRY_MS);
         // Gone after a lost reply: the release whose reply was lost did it, for nobody else could have while it was ours.
         return done || (unknown && farewell.goneIsDone);
       } catch (error) {

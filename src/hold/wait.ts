@@ -2,14 +2,17 @@ import type { Timer } from '../clock.ts';
 import type { Closable, Core } from '../core.ts';
 import type { ClosedError } from '../errors.ts';
 import { onAbort } from './abort.ts';
+import { stayAlive } from './stay-alive.ts';
 
 /**
- * One caller's wait: it can be woken, it can be cut short by the caller's signal or by `close`, and it keeps the process alive while it sleeps.
+ * One caller's wait: it can be woken, it can be cut short by the caller's signal or by `close`, and it keeps the process alive once it has to
+ * wait.
  */
 export class Wait implements Closable {
   readonly #core: Core;
   readonly #stopListening: (() => void) | null;
   #timer: Timer | null = null;
+  #alive: Timer | null = null;
   #wake: (() => void) | null = null;
   #woken = false;
   #stopped: { readonly reason: unknown } | null = null;
@@ -53,7 +56,7 @@ export class Wait implements Closable {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         if (ms !== Number.POSITIVE_INFINITY) {
-          this.#timer = this.#core.clock.startTimer(ms, resolve, { keepAlive: true });
+          this.#timer = this.#core.clock.startTimer(ms, resolve);
         }
       });
       this.#timer?.cancel();
@@ -64,7 +67,13 @@ export class Wait implements Closable {
     this.throwIfStopped();
   }
 
+  /** From here on the process must not end before the wait does. */
+  keepProcessAlive(): void {
+    this.#alive ??= stayAlive(this.#core.clock);
+  }
+
   end(): void {
+    this.#alive?.cancel();
     this.#stopListening?.();
     this.#core.closables.delete(this);
   }

@@ -1,11 +1,12 @@
-import type { Timer } from '../clock.ts';
 import type { Core, Stoppable } from '../core.ts';
 import { ClosedError, HoldLostError } from '../errors.ts';
 import { warnOfListener } from '../events.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { backoff, pause } from '../hold/pause.ts';
+import { stayAlive } from '../hold/stay-alive.ts';
 
+/** What a candidate is told of its terms. */
 export interface ElectionHandlers {
   /**
    * Elected. What it returns is awaited before the candidate stands again, so that two terms of one process never overlap; `term.signal` tells it to end. When it throws,
@@ -16,6 +17,7 @@ export interface ElectionHandlers {
   onLost?(reason: Error): void;
 }
 
+/** Stands for election again and again until it is stopped, and keeps the process alive while it does. */
 export interface Candidate extends AsyncDisposable {
   /** Turns false on the local deadline, without waiting for the store to say so. */
   readonly isLeader: boolean;
@@ -24,7 +26,6 @@ export interface Candidate extends AsyncDisposable {
 }
 
 const RETRY = { min: 500, max: 10_000 };
-const ALIVE_MS = 3_600_000;
 
 export class Campaign implements Candidate, Stoppable {
   readonly #core: Core;
@@ -32,7 +33,6 @@ export class Campaign implements Candidate, Stoppable {
   readonly #handlers: ElectionHandlers;
   readonly #stopped = new AbortController();
   readonly #ended: Promise<void>;
-  #alive: Timer | null = null;
   #grant: Grant | null = null;
 
   constructor(
@@ -45,13 +45,13 @@ export class Campaign implements Candidate, Stoppable {
     this.#campaign = campaign;
     this.#handlers = handlers;
     core.stoppables.add(this);
-    this.#keepProcessAlive();
+    const alive = stayAlive(core.clock);
     const onAbort = (): void => void this.stop();
     signal?.addEventListener('abort', onAbort, { once: true });
     this.#ended = this.#stand().finally(() => {
       signal?.removeEventListener('abort', onAbort);
       core.stoppables.delete(this);
-      this.#alive?.cancel();
+      alive.cancel();
     });
   }
 
@@ -125,11 +125,6 @@ export class Campaign implements Candidate, Stoppable {
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error), { cause: error });
     }
-  }
-
-  /** Somebody who waits to lead has work to do even when nothing else runs. */
-  #keepProcessAlive(): void {
-    this.#alive = this.#core.clock.startTimer(ALIVE_MS, () => this.#keepProcessAlive(), { keepAlive: true });
   }
 }
 

@@ -20,7 +20,9 @@ export function describeConformance(name: string, subject: Subject): void {
     ttlMs: subject.ttlMs,
     timeIsFree: subject.timeIsFree,
   };
-  const reasons = new Map(storeCases.map((each): [StoreCase, string | null] => [each, each.leftOut(subject.traits, env)]));
+  const reasons = new Map(
+    storeCases.map((each): [StoreCase, string | null] => [each, each.leftOut(subject.traits, env)]),
+  );
   describe(`${name} meets the contract`, () => {
     it('has the traits that its cases were chosen by', async () => {
       const store = await env.open();

@@ -4,6 +4,7 @@ import {
   claimUntilGranted,
   freshName,
   LONG_MS,
+  needsBoth,
   needsLease,
   needsOrder,
   request,
@@ -96,7 +97,7 @@ export const lifetimeCases: readonly StoreCase[] = [
       await claimUntilGranted(env, b, alive, 120_000);
     },
     (traits, env) =>
-      needsOrder(traits, env) ??
+      needsBoth(needsOrder, needsLease)(traits, env) ??
       (env.timeIsFree ? null : 'places live for many seconds; a test of each store shows it'),
   ),
   storeCase(7, 'renewing never creates', async (_env, a) => {

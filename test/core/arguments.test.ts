@@ -1,0 +1,324 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, type JsonObject, memoryStore } from '../../src/index.ts';
+import { codeOf, makeWorld } from '../support/world.ts';
+
+/** Bad input is refused before any I/O. Values are cast because callers in JavaScript can pass anything. */
+const BAD_NAMES: [string, unknown][] = [
+  ['empty', ''],
+  ['a number', 7],
+  ['undefined', undefined],
+  ['null', null],
+  ['an object', {}],
+  ['NUL', 'a\u0000b'],
+  ['a line feed', 'a\nb'],
+  ['a carriage return and a command', 'a\r\nFLUSHALL'],
+  ['an escape', '\u001b[2J'],
+  ['DEL', 'a\u007f'],
+  ['a C1 control', 'a\u0085'],
+  ['a lone high surrogate', 'a\ud800'],
+  ['a lone low surrogate', '\udc00a'],
+  ['513 bytes', 'x'.repeat(513)],
+  ['513 bytes of two-byte characters and one', `${'é'.repeat(256)}x`],
+  ['171 three-byte characters', '名'.repeat(171)],
+];
+
+const GOOD_NAMES = [
+  'a',
+  'x'.repeat(512),
+  'é'.repeat(256),
+  '名'.repeat(170),
+  '🔒'.repeat(128),
+  '__proto__',
+  'constructor',
+  ' ',
+  '../..',
+  '\u202E',
+];
+
+const BAD_DURATIONS: unknown[] = [
+  0,
+  -1,
+  1.5,
+  Number.NaN,
+  Number.NEGATIVE_INFINITY,
+  '10',
+  '1e3',
+  86_400_001,
+  2 ** 31,
+  Number.MAX_SAFE_INTEGER + 1,
+  10n,
+  {},
+  true,
+];
+
+async function refusal(run: () => unknown): Promise<unknown> {
+  try {
+    await run();
+  } catch (error) {
+    return codeOf(error);
+  }
+  return 'accepted';
+}
+
+describe('names', () => {
+  it.each(BAD_NAMES)('%s is refused everywhere, before any I/O', async (_, name) => {
+    const { faulty } = makeWorld();
+    const { locks, store } = faulty(() => null);
+    const bad = name as string;
+    for (const use of [
+      () => locks.mutex(bad),
+      () => locks.readWriteLock(bad),
+      () => locks.semaphore(bad, { permits: 1 }),
+      () => locks.all([bad]),
+      () => locks.all(['good', bad]),
+      () => locks.election(bad),
+      () => locks.rateLimit(bad, { permits: 1, perMs: 1 }),
+      () => locks.once(bad, () => {}),
+      () => locks.withLock(bad, () => {}),
+      () => locks.inspect(bad),
+      () => locks.evict(bad, { id: 'x' }),
+    ]) {
+      expect(await refusal(use)).toBe('INVALID_ARGUMENT');
+    }
+    expect(store.calls).toHaveLength(0);
+  });
+
+  it('of every other kind work, and are compared exactly', async () => {
+    const { locks } = makeWorld();
+    for (const name of GOOD_NAMES) expect(await locks().mutex(name).tryAcquire(), name).not.toBeNull();
+    expect(await locks().mutex('é').tryAcquire()).not.toBeNull();
+    expect(await locks().mutex('e\u0301').tryAcquire()).not.toBeNull();
+    expect(await locks().mutex('É').tryAcquire()).not.toBeNull();
+    expect(await locks().mutex('é').tryAcquire()).toBeNull();
+  });
+
+  it('in lists: an empty list and something that is no list are refused', async () => {
+    const { locks } = makeWorld();
+    expect(await refusal(() => locks().all([]))).toBe('INVALID_ARGUMENT');
+    expect(await refusal(() => locks().all('ab' as unknown as string[]))).toBe('INVALID_ARGUMENT');
+  });
+});
+
+describe('durations', () => {
+  it.each(['ttlMs', 'waitMs', 'renewEveryMs', 'maxHoldMs'])(
+    '%s must be whole milliseconds up to a day',
+    async (option) => {
+      const { faulty } = makeWorld();
+      const { locks, store } = faulty(() => null);
+      const bad = BAD_DURATIONS.filter((value) => !(option === 'waitMs' && value === 0));
+      for (const value of bad) {
+        const options = { [option]: value } as never;
+        expect(await refusal(() => locks.mutex('a').acquire(options)), String(value)).toBe(
+          'INVALID_ARGUMENT',
+        );
+        expect(await refusal(() => locks.mutex('a', options)), String(value)).toBe('INVALID_ARGUMENT');
+        expect(await refusal(() => createLocks(memoryStore(), options)), String(value)).toBe(
+          'INVALID_ARGUMENT',
+        );
+      }
+      expect(store.calls).toHaveLength(0);
+    },
+  );
+
+  it('Infinity is for waitMs and maxHoldMs only', async () => {
+    const { locks } = makeWorld();
+    const infinite = Number.POSITIVE_INFINITY;
+    expect(await refusal(() => locks().mutex('a', { waitMs: infinite, maxHoldMs: infinite }))).toBe(
+      'accepted',
+    );
+    expect(await refusal(() => locks().mutex('a', { ttlMs: infinite }))).toBe('INVALID_ARGUMENT');
+    expect(await refusal(() => locks().mutex('a', { renewEveryMs: infinite }))).toBe('INVALID_ARGUMENT');
+  });
+
+  it('the extremes are accepted', async () => {
+    const { locks } = makeWorld();
+    const hold = await locks()
+      .mutex('a')
+      .acquire({ ttlMs: 86_400_000, waitMs: 86_400_000, maxHoldMs: 86_400_000 });
+    await hold.release();
+  });
+
+  it('renewEveryMs must be shorter than ttlMs', async () => {
+    const { locks } = makeWorld();
+    expect(await refusal(() => locks().mutex('a', { ttlMs: 1_000, renewEveryMs: 1_000 }))).toBe(
+      'INVALID_ARGUMENT',
+    );
+  });
+
+  it('pollMs needs a minimum and a maximum in order', async () => {
+    for (const pollMs of [{ min: 0, max: 1 }, { min: 10, max: 5 }, { min: 1, max: Number.NaN }, {}]) {
+      expect(await refusal(() => createLocks(memoryStore(), { pollMs: pollMs as never }))).toBe(
+        'INVALID_ARGUMENT',
+      );
+    }
+  });
+});
+
+describe('permits', () => {
+  it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '3', 2 ** 31, undefined])(
+    'a capacity of %s is refused',
+    async (permits) => {
+      const { locks } = makeWorld();
+      expect(await refusal(() => locks().semaphore('a', { permits: permits as number }))).toBe(
+        'INVALID_ARGUMENT',
+      );
+      expect(await refusal(() => locks().rateLimit('a', { permits: permits as number, perMs: 1_000 }))).toBe(
+        'INVALID_ARGUMENT',
+      );
+    },
+  );
+
+  it('more than there are cannot be taken', async () => {
+    const { locks } = makeWorld();
+    const pool = locks().semaphore('a', { permits: 3 });
+    for (const permits of [0, -1, 4, 1.5, '1' as unknown as number]) {
+      expect(await refusal(() => pool.acquire({ permits }))).toBe('INVALID_ARGUMENT');
+      expect(await refusal(() => pool.tryAcquire({ permits }))).toBe('INVALID_ARGUMENT');
+    }
+    expect(await refusal(() => locks().semaphore('a', undefined as never))).toBe('INVALID_ARGUMENT');
+  });
+});
+
+describe('metadata', () => {
+  const cyclic: Record<string, unknown> = {};
+  cyclic.self = cyclic;
+  const bad: [string, unknown][] = [
+    ['too large', { text: 'x'.repeat(4_097) }],
+    ['cyclic', cyclic],
+    [
+      'a getter that throws',
+      Object.defineProperty({}, 'x', {
+        enumerable: true,
+        get: () => {
+          throw new Error('trap');
+        },
+      }),
+    ],
+    ['a toJSON', { toJSON: () => ({}) }],
+    ['a BigInt', { n: 1n }],
+    ['a function', { f: () => {} }],
+    ['a symbol', { s: Symbol('x') }],
+    ['NaN', { n: Number.NaN }],
+    ['a Date', { at: new Date(0) }],
+    ['a Map', { map: new Map() }],
+    ['an array', []],
+    ['a string', 'text'],
+    [
+      'a hostile proxy',
+      new Proxy(
+        {},
+        {
+          ownKeys: () => {
+            throw new Error('trap');
+          },
+        },
+      ),
+    ],
+  ];
+
+  it.each(bad)('%s is refused before any I/O', async (_, metadata) => {
+    const { faulty } = makeWorld();
+    const { locks, store } = faulty(() => null);
+    expect(await refusal(() => locks.mutex('a').acquire({ metadata: metadata as JsonObject }))).toBe(
+      'INVALID_ARGUMENT',
+    );
+    expect(await refusal(() => createLocks(memoryStore(), { metadata: metadata as JsonObject }))).toBe(
+      'INVALID_ARGUMENT',
+    );
+    expect(store.calls).toHaveLength(0);
+  });
+
+  it('is copied once and shown as it was', async () => {
+    const { locks } = makeWorld();
+    const metadata = JSON.parse(
+      '{"__proto__":{"x":1},"list":[1,null,true,"é"],"deep":{"er":{}}}',
+    ) as JsonObject;
+    const acquiring = locks().mutex('a').acquire({ metadata });
+    (metadata as { list: unknown }).list = 'changed';
+    await acquiring;
+    const shown = (await locks().inspect('a')).holders[0]?.metadata;
+    expect(JSON.stringify(shown)).toBe('{"__proto__":{"x":1},"list":[1,null,true,"é"],"deep":{"er":{}}}');
+    expect(({} as { x?: unknown }).x).toBeUndefined();
+  });
+
+  it('of a call replaces that of the Locks, and undefined members are left out', async () => {
+    const { locks } = makeWorld();
+    const one = locks({ metadata: { a: 1 } });
+    await one.mutex('a').acquire({ metadata: { b: 2, c: undefined } as never });
+    await one.mutex('b').acquire();
+    expect((await one.inspect('a')).holders[0]?.metadata).toEqual({ b: 2 });
+    expect((await one.inspect('b')).holders[0]?.metadata).toEqual({ a: 1 });
+  });
+});
+
+describe('owners, signals, functions, stores and holds', () => {
+  it.each(['', 'x'.repeat(129), 'a\nb', 'a\u001b[31m', '\u202Eevil', 'a\u200Bb', 7, null, {}])(
+    'the owner %j is refused',
+    (owner) => {
+      expect(() => createLocks(memoryStore(), { owner: owner as string })).toThrow(/owner/);
+    },
+  );
+
+  it('owners may be any printable text', async () => {
+    const locks = createLocks(memoryStore(), { owner: 'wörker #1 <b>.9z' });
+    await locks.mutex('a').acquire();
+    expect((await locks.inspect('a')).holders[0]?.owner).toBe('wörker #1 <b>.9z');
+  });
+
+  it('what is not a signal, a function, a flag, a store or a claim is refused', async () => {
+    const { locks } = makeWorld();
+    const bad = [
+      () =>
+        locks()
+          .mutex('a')
+          .acquire({ signal: {} as AbortSignal }),
+      () =>
+        locks()
+          .mutex('a')
+          .acquire(null as never),
+      () =>
+        locks()
+          .mutex('a')
+          .acquire(7 as never),
+      () =>
+        locks()
+          .mutex('a')
+          .acquire({ renew: 'yes' as never }),
+      () =>
+        locks()
+          .mutex('a')
+          .acquire({ reentrant: 1 as never }),
+      () =>
+        locks()
+          .mutex('a')
+          .run(undefined as never),
+      () => locks().withLock('a', 'fn' as never),
+      () =>
+        locks()
+          .all(['a'])
+          .run(7 as never),
+      () =>
+        locks()
+          .election('a')
+          .lead(undefined as never),
+      () => locks().once('a', undefined as never),
+      () => locks().on('lost', undefined as never),
+      () => locks().evict('a', {} as never),
+      () => locks().evict('a', undefined as never),
+      () => locks().close({ drainMs: -1 }),
+      () => createLocks(undefined as never),
+      () => createLocks({} as never),
+    ];
+    for (const use of bad) expect(await refusal(use), use.toString()).toBe('INVALID_ARGUMENT');
+  });
+
+  it('a hold used after release, twice at once, or extended at once gives typed results', async () => {
+    const { locks } = makeWorld();
+    const hold = await locks().mutex('a').acquire();
+    await Promise.all([hold.extend(), hold.extend(5_000), hold.extend()]);
+    hold.assertHeld();
+    expect(await Promise.all([hold.release(), hold.release(), hold.release()])).toEqual([true, false, false]);
+    expect(await refusal(() => hold.extend())).toBe('HOLD_LOST');
+    expect(await refusal(() => hold.assertHeld())).toBe('HOLD_LOST');
+  });
+});

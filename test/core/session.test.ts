@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, memoryStore } from '../../src/index.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+import { sessionStore } from '../support/session-store.ts';
+import { outcomeOf } from '../support/world.ts';
+
+function makeSessions() {
+  const clock = virtualClock();
+  const inner = memoryStore({ clock });
+  const session = () => {
+    const store = sessionStore(inner);
+    return { store, locks: createLocks(store, { clock }) };
+  };
+  return { clock, inner, session };
+}
+
+describe('on a session store', () => {
+  it('a hold is kept by renewals that ask for the heartbeat’s deadline', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 60_000 });
+    expect(hold.remainingMs).toBeLessThanOrEqual(5_000);
+    await clock.advance(60_000);
+    hold.assertHeld();
+  });
+
+  it('a broken session is told at once, as lost by session', async () => {
+    const { clock, session } = makeSessions();
+    const { store, locks } = session();
+    const hold = await locks.mutex('a').acquire();
+    const { signal } = hold;
+    await clock.settle();
+    await store.breakSession();
+    await clock.settle();
+    expect(signal.aborted).toBe(true);
+    expect(signal.reason).toMatchObject({ how: 'session' });
+  });
+
+  it('the core itself ends a hold that is not to be renewed, by releasing', async () => {
+    const { clock, session, inner } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 2_000, renew: false });
+    const next = outcomeOf(session().locks.mutex('a').acquire());
+    const { signal } = hold;
+    await clock.advance(1_999);
+    expect([signal.aborted, next.state]).toEqual([false, 'pending']);
+    await clock.advance(10);
+    expect([signal.aborted, next.state]).toEqual([true, 'kept']);
+    expect(await inner.read('a')).toHaveLength(1);
+  });
+
+  it('the core itself ends a hold at maxHoldMs, by releasing', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ maxHoldMs: 7_000 });
+    await clock.advance(6_990);
+    hold.assertHeld();
+    const next = outcomeOf(session().locks.mutex('a').acquire());
+    await clock.advance(20);
+    expect(hold.remainingMs).toBe(0);
+    expect(next.state).toBe('kept');
+  });
+
+  it('an extension moves the end of an unrenewed hold', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 2_000, renew: false });
+    await clock.advance(1_500);
+    await hold.extend(2_000);
+    await clock.advance(1_900);
+    hold.assertHeld();
+    await clock.advance(200);
+    expect(hold.remainingMs).toBe(0);
+  });
+
+  it('once and rate limits are refused', async () => {
+    const { session } = makeSessions();
+    const { locks } = session();
+    await expect(locks.once('a', () => {})).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    expect(() => locks.rateLimit('a', { permits: 1, perMs: 1_000 })).toThrow(/cannot count/);
+  });
+});

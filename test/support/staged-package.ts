@@ -1,0 +1,48 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const repository = fileURLToPath(new URL('../..', import.meta.url));
+
+/** A folder of its own outside the repository, gone with its last use. */
+export interface Scratch extends Disposable {
+  readonly folder: string;
+}
+
+export function makeScratch(): Scratch {
+  // The real path: on some systems the temporary folder is a link, and compilers print where it leads.
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-')));
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** Runs a program of Node.js and returns what it printed; throws with both outputs when it fails. */
+export function runNode(cwd: string, args: readonly string[]): string {
+  try {
+    return execFileSync(process.execPath, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`node ${args.join(' ')} failed\n${stdout}${stderr}`);
+  }
+}
+
+export const compiler = (name: 'typescript' | 'typescript5'): string =>
+  join(repository, 'node_modules', name, 'bin/tsc');
+
+/**
+ * Puts the package as it is published into `folder`, compiled from the sources as they are now: the tests that read it can
+ * neither see a stale build nor disturb one.
+ */
+export function stagePackage(folder: string): void {
+  runNode(repository, [
+    compiler('typescript'),
+    '-p',
+    'tsconfig.build.json',
+    '--outDir',
+    join(folder, 'dist'),
+  ]);
+  for (const file of ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']) {
+    if (existsSync(join(repository, file))) cpSync(join(repository, file), join(folder, file));
+  }
+}
