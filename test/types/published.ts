@@ -1,0 +1,131 @@
+/**
+ * The surface that was promised, written out once more by hand: programs outside this repository compile against it. `meets.ts` compares
+ * it with what is exported. A change here breaks somebody else's program.
+ */
+import type { ClaimView, Clock, JsonObject, LockView, Mode } from '../../src/index.ts';
+
+export interface LocksOptions {
+  ttlMs?: number;
+  waitMs?: number;
+  renew?: boolean;
+  renewEveryMs?: number;
+  maxHoldMs?: number;
+  pollMs?: { min: number; max: number };
+  owner?: string;
+  metadata?: JsonObject;
+  renewal?: 'inline' | 'thread';
+  clock?: Clock;
+}
+
+export interface AcquireOptions {
+  ttlMs?: number;
+  waitMs?: number;
+  renew?: boolean;
+  renewEveryMs?: number;
+  maxHoldMs?: number;
+  metadata?: JsonObject;
+  signal?: AbortSignal;
+  reentrant?: boolean;
+}
+
+export interface OnceOptions extends AcquireOptions {
+  rememberMs?: number;
+}
+
+export type OnceOutcome<T> = { ran: true; value: T } | { ran: false; why: 'running' | 'done' };
+
+export interface Hold extends AsyncDisposable {
+  readonly name: string;
+  readonly id: string;
+  readonly fence: bigint;
+  readonly signal: AbortSignal;
+  readonly remainingMs: number;
+  assertHeld(): void;
+  extend(ttlMs?: number): Promise<void>;
+  release(): Promise<boolean>;
+}
+
+export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
+  readonly names: readonly string[];
+  fenceOf(name: string): bigint;
+}
+
+export interface Lockable<H = Hold, O = AcquireOptions> {
+  acquire(options?: O): Promise<H>;
+  tryAcquire(options?: Omit<O, 'waitMs'>): Promise<H | null>;
+  run<T>(fn: (hold: H) => T | Promise<T>, options?: O): Promise<T>;
+}
+
+export interface Semaphore extends Lockable<Hold, AcquireOptions & { permits?: number }> {}
+
+export interface RateLimit {
+  take(count?: number): Promise<void>;
+  tryTake(count?: number): Promise<boolean>;
+}
+
+export interface Candidate extends AsyncDisposable {
+  readonly isLeader: boolean;
+  stop(): Promise<void>;
+}
+
+export interface Election {
+  start(handlers?: { onElected?(term: Hold): void | Promise<void>; onLost?(reason: Error): void }): Candidate;
+  lead(fn: (term: Hold) => Promise<void>, options?: { signal?: AbortSignal }): Promise<void>;
+  leader(): Promise<ClaimView | null>;
+  observe(options?: { signal?: AbortSignal }): AsyncIterable<ClaimView | null>;
+}
+
+export type EventName =
+  | 'waiting'
+  | 'acquired'
+  | 'refused'
+  | 'renewed'
+  | 'renewFailed'
+  | 'lost'
+  | 'released'
+  | 'releaseFailed'
+  | 'evicted'
+  | 'leader';
+
+/** Every event has at least these. */
+export type LockEvents = { [E in EventName]: { name: string; id: string; owner: string } };
+
+export interface Locks extends AsyncDisposable {
+  withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
+  mutex(name: string, options?: AcquireOptions): Lockable;
+  readWriteLock(name: string, options?: AcquireOptions): { read: Lockable; write: Lockable };
+  semaphore(name: string, options: AcquireOptions & { permits: number }): Semaphore;
+  all(names: readonly string[], options?: AcquireOptions): Lockable<HoldAll>;
+  election(name: string, options?: AcquireOptions): Election;
+  once<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: OnceOptions): Promise<OnceOutcome<T>>;
+  rateLimit(name: string, options: { permits: number; perMs: number }): RateLimit;
+  inspect(name: string): Promise<LockView>;
+  list(prefix?: string): AsyncIterable<LockView>;
+  evict(name: string, claim: { id: string }): Promise<boolean>;
+  on<E extends EventName>(event: E, listener: (e: LockEvents[E]) => void): () => void;
+  releaseAll(): Promise<number>;
+  close(options?: { drainMs?: number }): Promise<void>;
+}
+
+export interface SeenLock {
+  name: string;
+  kind: 'exclusive' | 'shared' | 'permits' | null;
+  permits: number | null;
+  holders: ClaimView[];
+  waiters: ClaimView[];
+}
+
+export interface SeenClaim {
+  id: string;
+  owner: string | null;
+  fence: bigint | null;
+  mode: Mode;
+  heldForMs: number | null;
+  expiresInMs: number | null;
+  metadata: JsonObject | null;
+}
+
+export type PublishedMode =
+  | { kind: 'exclusive' }
+  | { kind: 'shared' }
+  | { kind: 'permits'; count: number; of: number };
