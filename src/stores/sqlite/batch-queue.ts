@@ -79,6 +79,7 @@ export class BatchQueue {
     this.#closed = true;
     await leave;
     if (this.#running) await new Promise<void>((resolve) => (this.#idle = resolve));
+    this.#upkeep((db) => db.upkeep(() => {}));
     this.#drop();
   }
 
@@ -124,7 +125,7 @@ export class BatchQueue {
       const results = this.#execute(db, batch, effects);
       if (db.isShared()) {
         this.#settle(batch, results, effects);
-        if (db.wantsCheckpoint) setImmediate(() => this.#checkpoint(db));
+        this.#upkeep(() => db.afterBatch(() => this.#tidy(db)));
         return;
       }
       // What was written is seen by nobody. Done again where the others are: every operation may be repeated.
@@ -160,12 +161,10 @@ export class BatchQueue {
     for (const effect of effects) effect();
   }
 
-  /** Not urgent: when another process is in the way, a later batch sees that it is still wanted. */
-  #checkpoint(db: Connection): void {
-    if (this.#connection !== db || this.#closed || this.#running) return;
+  /** Not urgent: when another process is in the way, it is tried again after the next batch. */
+  #upkeep(work: (db: Connection) => void): void {
     try {
-      db.transact(() => this.#tidy(db));
-      db.checkpoint();
+      if (this.#connection !== null) work(this.#connection);
     } catch (error) {
       if (isFatal(error)) this.#drop();
     }

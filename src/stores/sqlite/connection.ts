@@ -1,24 +1,23 @@
-import { statSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { StoreError } from '../../errors.ts';
 import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from './library.ts';
 import { failureKind } from './library.ts';
 import { FORMAT, SCHEMA, SQL, type StatementName } from './schema.ts';
 
-/** The log is written back to the database when it has grown past this. */
-const LOG_BYTES_MAX = 4 * 1024 * 1024;
+/** Each process adds up its writes so many at a time, and the log is written back to the database after so many of all. */
+const WRITES_STEP = 128;
+const WRITES_MAX = 1_024;
 
-/** No waiting inside the library, no write-back of the log in the middle of a claim, and a log that shrinks again. */
+/**
+ * No waiting inside the library. Small pages, where the file is new: a claim is a short row, and each write copies a page into the log. The log is written back
+ * by ourselves, long before SQLite would do it.
+ */
 const SETTINGS = `
+PRAGMA page_size = 1024;
 PRAGMA busy_timeout = 0;
 PRAGMA synchronous = NORMAL;
-PRAGMA wal_autocheckpoint = 0;
-PRAGMA journal_size_limit = 0;
+PRAGMA wal_autocheckpoint = 10000;
 `;
-
-interface LogFile {
-  readonly ino: number;
-  readonly dev: number;
-}
 
 /**
  * One open database with its prepared statements. Every call is synchronous and short, no transaction outlasts one, and none waits: when another process
@@ -30,10 +29,10 @@ export class Connection {
   readonly #owned: boolean;
   readonly #path: string | null;
   readonly #open: OpenSqlite;
-  readonly #log: LogFile | null;
+  #log: number | null = null;
   readonly bootNumber: number;
   #doubtful = false;
-  #logBytes = 0;
+  #writes = 0;
 
   /** @param path the file, or `null` when the database is in memory. */
   constructor(open: OpenSqlite, path: string | null, bootId: string, lent: SqliteDatabase | null) {
@@ -46,7 +45,8 @@ export class Connection {
       if (path !== null) this.#useLog();
       this.#setUp();
       this.bootNumber = this.#findBoot(bootId);
-      this.#log = path === null ? null : logFile(path);
+      // SQLite takes no locks on this file, so closing a descriptor of our own does no harm.
+      if (path !== null) this.#log = openSync(`${path}-wal`, 'r');
     } catch (error) {
       this.close();
       throw error;
@@ -92,33 +92,56 @@ export class Connection {
    * reading the file for a copy; another process then takes itself for the last one and removes the log, into which this one would go on writing alone.
    */
   isShared(): boolean {
-    if (this.#log === null) return true;
-    const now = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
-    if (now === undefined || now.ino !== this.#log.ino || now.dev !== this.#log.dev) return false;
-    this.#logBytes = now.size;
-    return true;
+    return this.#log === null || fstatSync(this.#log).nlink > 0;
   }
 
-  get wantsCheckpoint(): boolean {
-    return this.#logBytes > LOG_BYTES_MAX;
+  /** Called after each batch: now and then there is something to put in order. */
+  afterBatch(tidy: () => void): void {
+    this.#writes += 1;
+    if (this.#writes >= WRITES_STEP && this.#path !== null) this.upkeep(tidy);
+  }
+
+  /** Adds our writes to those of all, and when they are enough, removes what nobody needs any more and writes the log back. */
+  upkeep(tidy: () => void): void {
+    const due = this.transact(() => {
+      const total = this.all<{ count: number }>('countWrites', this.#writes)[0]?.count ?? 0;
+      if (total < WRITES_MAX) return false;
+      tidy();
+      this.run('resetWrites');
+      return true;
+    });
+    this.#writes = 0;
+    if (due && this.#path !== null) this.#checkpoint();
   }
 
   /**
-   * Writes the log back to the database. Done under the write lock from a second connection, so that no other process can begin the log anew meanwhile: SQLite
-   * before 3.51.3 could lose a transaction when that happened during a checkpoint.
+   * Writes the log back to the database. SQLite before 3.51.3 could lose a transaction when another process began the log anew during a checkpoint;
+   * there it is done from a second connection under the write lock of this one, so that no other process can.
    */
-  checkpoint(): void {
-    this.#logBytes = 0;
+  #checkpoint(): void {
+    const write = 'PRAGMA wal_checkpoint(PASSIVE)';
+    if (this.#hasSafeCheckpoint()) {
+      this.#database.prepare(write).all();
+      return;
+    }
     const second = this.#open(this.#path ?? ':memory:');
     try {
       second.exec(SETTINGS);
-      this.transact(() => second.prepare('PRAGMA wal_checkpoint(PASSIVE)').all());
+      this.transact(() => second.prepare(write).all());
     } finally {
       second.close();
     }
   }
 
+  #hasSafeCheckpoint(): boolean {
+    const [row] = this.#database.prepare('SELECT sqlite_version() AS version').all() as { version: string }[];
+    const [major = 0, minor = 0, patch = 0] = (row?.version ?? '').split('.').map(Number);
+    return major > 3 || (major === 3 && (minor > 51 || (minor === 51 && patch >= 3)));
+  }
+
   close(): void {
+    if (this.#log !== null) closeSync(this.#log);
+    this.#log = null;
     if (!this.#owned) return;
     this.#statements.clear();
     this.#database.close();
@@ -186,10 +209,6 @@ export class Connection {
     });
     return find() ?? 0;
   }
-}
-
-function logFile(path: string): LogFile {
-  return statSync(`${path}-wal`);
 }
 
 /** After these, the connection is opened anew: the file may have been replaced, or the disk mended. */

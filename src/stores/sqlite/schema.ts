@@ -142,6 +142,9 @@ export const SQL = {
   names: `SELECT name FROM ${HOLD} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
     UNION SELECT name FROM ${LINE} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
     ORDER BY name LIMIT ?`,
+  /** writes: the store's counter row also counts what was written since the log was last written back. */
+  countWrites: `UPDATE ${HOLD} SET count = count + ? WHERE name = '' RETURNING count`,
+  resetWrites: `UPDATE ${HOLD} SET count = 0 WHERE name = ''`,
   /** boot, now, wall */
   pruneHolds: `DELETE FROM ${HOLD} WHERE name <> '' AND NOT ${LIVE}`,
   /** boot, now, wall */

@@ -1,0 +1,3 @@
+export type { FenceGate } from './fence-gate.ts';
+export { memoryFenceGate } from './memory-fence-gate.ts';
+export { type SqliteFenceGate, sqliteFenceGate } from './sqlite-fence-gate.ts';

@@ -1,0 +1,49 @@
+import { InvalidArgumentError } from '../errors.ts';
+import { isDatabase, type SqliteDatabase } from '../stores/sqlite/library.ts';
+import { assertNotStale, checkFence, type FenceGate } from './fence-gate.ts';
+
+export interface SqliteFenceGate extends FenceGate {
+  /** `check` for code that cannot await, such as a transaction function of `better-sqlite3`. Throws where `check` rejects. */
+  checkSync(resource: string, fence: bigint): void;
+}
+
+/**
+ * A gate in the database that the writes go to. Check inside the transaction that writes, so that the two commit together or not at all:
+ *
+ * ```ts
+ * db.exec('BEGIN IMMEDIATE');
+ * await gate.check('account 7', hold.fence);
+ * db.prepare('UPDATE account SET …').run(…);
+ * db.exec('COMMIT');
+ * ```
+ *
+ * Keeps its table, `holdfast_gate`, in the database. What the database itself throws, busy among it, passes through unchanged.
+ *
+ * @param db a database of `node:sqlite`, `better-sqlite3` or `libsql`; it stays the caller's.
+ */
+export function sqliteFenceGate(db: SqliteDatabase): SqliteFenceGate {
+  if (!isDatabase(db)) throw new InvalidArgumentError('db', 'must be a SQLite database');
+  const checkSync = (resource: string, fence: bigint): void => {
+    checkFence(resource, fence);
+    // Each time, because a table that was made in a transaction goes when that is rolled back.
+    db.exec(
+      'CREATE TABLE IF NOT EXISTS holdfast_gate (resource TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID',
+    );
+    const { changes } = db
+      .prepare(
+        'INSERT INTO holdfast_gate VALUES (?, ?) ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence WHERE excluded.fence >= fence',
+      )
+      .run(resource, fence);
+    if (Number(changes) === 1) return;
+    const rows = db
+      .prepare('SELECT CAST(fence AS TEXT) AS fence FROM holdfast_gate WHERE resource = ?')
+      .all(resource);
+    assertNotStale(resource, fence, BigInt((rows[0] as { fence: string }).fence));
+  };
+  return {
+    checkSync,
+    async check(resource, fence) {
+      checkSync(resource, fence);
+    },
+  };
+}
