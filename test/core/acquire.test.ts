@@ -32,6 +32,35 @@ describe('acquire', () => {
     expect(next.value?.fence).toBeGreaterThan(hold.fence);
   });
 
+  it('does not miss a release that comes between the refusal and the listening', async () => {
+    const { locks, faulty, clock } = makeWorld();
+    const hold = await locks().mutex('a').acquire();
+    const { locks: other } = faulty((call) => {
+      if (call.verb === 'watch') void hold.release();
+      return null;
+    });
+    const next = outcomeOf(other.mutex('a').acquire());
+    await clock.advance(1);
+    expect(next.state).toBe('kept');
+  });
+
+  it('keeps its place in line for as long as it waits', async () => {
+    const { locks, clock } = makeWorld();
+    const hold = await locks().mutex('a').acquire();
+    const order: string[] = [];
+    const first = locks().mutex('a').acquire({ waitMs: 600_000, ttlMs: 1_000 });
+    void first.then(() => order.push('first'));
+    await clock.advance(25_000);
+    const second = locks().mutex('a').acquire({ waitMs: 600_000, ttlMs: 1_000 });
+    void second.then(() => order.push('second'));
+    // By now a place that was not kept alive would have been lost once, and taken again behind the second.
+    await clock.advance(20_000);
+    await hold.release();
+    await (await first).release();
+    await second;
+    expect(order).toEqual(['first', 'second']);
+  });
+
   it('does not poll while it waits for a holder that renews', async () => {
     const { locks, faulty, clock } = makeWorld();
     await locks().mutex('a').acquire();

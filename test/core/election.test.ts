@@ -53,6 +53,16 @@ describe('election', () => {
     await candidate.stop();
   });
 
+  it('turns isLeader false the instant its time is over, before any timer has run', async () => {
+    const { locks, clock } = makeWorld();
+    const candidate = locks().election('boss').start();
+    await clock.settle();
+    expect(candidate.isLeader).toBe(true);
+    clock.jumpWall(3_600_000);
+    expect(candidate.isLeader).toBe(false);
+    await candidate.stop();
+  });
+
   it('resigns and stands again when the handler throws', async () => {
     const { locks, clock } = makeWorld();
     let elected = 0;
@@ -199,6 +209,39 @@ describe('election', () => {
     ]);
     const terms = seen.flatMap((leader) => (leader?.fence == null ? [] : [leader.fence]));
     expect(terms).toEqual([...terms].sort((a, b) => (a < b ? -1 : 1)));
+  });
+
+  it('observers never go back to a term that a stale replica still shows', async () => {
+    const { locks, clock, store } = makeWorld();
+    const { createLocks } = await import('../../src/index.ts');
+    const first = locks({ owner: 'one' }).election('boss').start();
+    await clock.settle();
+    const stale = await store.read('boss');
+    await first.stop();
+    const second = locks({ owner: 'two' }).election('boss').start();
+    await clock.settle();
+    let reads = 0;
+    const flaky = Object.assign(Object.create(store), {
+      traits: store.traits,
+      claim: store.claim.bind(store),
+      watch: store.watch.bind(store),
+      close: async () => {},
+      read: async () => (reads++ % 2 === 1 && reads < 9 ? stale : await store.read('boss')),
+    });
+    const mine = createLocks(flaky, { clock });
+    const seen: unknown[] = [];
+    const watched = outcomeOf(
+      (async () => {
+        for await (const leader of mine.election('boss').observe()) seen.push(leader?.owner ?? null);
+      })(),
+    );
+    await clock.advance(60_000);
+    expect(reads).toBeGreaterThan(5);
+    expect(seen).toEqual(['two']);
+    await mine.close({ drainMs: 0 });
+    await clock.settle();
+    expect(watched.state).toBe('kept');
+    await second.stop();
   });
 
   it('observers end when the Locks is closed, and see through a store that fails for a while', async () => {

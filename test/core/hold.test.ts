@@ -96,6 +96,31 @@ describe('a hold', () => {
     hold.assertHeld();
   });
 
+  it('has one renewal on its way at a time, so that the last word is the last one asked for', async () => {
+    const { clock, store } = makeWorld();
+    const { createLocks } = await import('../../src/index.ts');
+    let inFlight = 0;
+    let most = 0;
+    const slow = {
+      ...bound(store),
+      renew: async (...args: Parameters<typeof store.renew>) => {
+        inFlight += 1;
+        most = Math.max(most, inFlight);
+        await later(clock, 200);
+        inFlight -= 1;
+        return await store.renew(...args);
+      },
+    };
+    const hold = await createLocks(slow, { clock }).mutex('a').acquire({ ttlMs: 3_000 });
+    await clock.advance(1_100);
+    const extended = Promise.all([hold.extend(60_000), hold.extend(50_000)]);
+    await clock.advance(1_000);
+    await extended;
+    expect(most).toBe(1);
+    expect(hold.remainingMs).toBeGreaterThan(40_000);
+    expect(hold.remainingMs).toBeLessThan(50_000);
+  });
+
   it('never comes back once it is lost', async () => {
     const { faulty, clock } = makeWorld();
     let down = true;

@@ -260,6 +260,23 @@ describe('openLocks', () => {
 });
 
 describe('a fence', () => {
+  it('keeps rising when the store has forgotten everything and its clock was set back', async () => {
+    const { clock, store } = makeWorld();
+    let inner = store;
+    const handle = new Proxy(store, {
+      get: (_, key) => {
+        const value: unknown = Reflect.get(inner, key);
+        return typeof value === 'function' ? value.bind(inner) : value;
+      },
+    });
+    const locks = createLocks(handle, { clock });
+    const before = await locks.mutex('a').acquire();
+    clock.jumpWall(-3_600_000);
+    inner = memoryStore({ clock });
+    const after = await locks.mutex('a').acquire();
+    expect(after.fence).toBeGreaterThan(before.fence);
+  });
+
   it('is above every fence that any Locks of this process has seen from the store', async () => {
     const { store, clock } = makeWorld();
     const [one, two] = [createLocks(store, { clock }), createLocks(store, { clock })];

@@ -15,6 +15,10 @@ import {
 
 const ttlOf = (env: { ttlMs?: number | undefined }): number => env.ttlMs ?? 300;
 
+const placesRunOut: StoreCase['leftOut'] = (traits, env) =>
+  needsBoth(needsOrder, needsLease)(traits, env) ??
+  (env.timeIsFree ? null : 'places live for many seconds; a test of each store shows it');
+
 /** Rules 4 and 7: how long a claim lives, and who may end it. */
 export const lifetimeCases: readonly StoreCase[] = [
   storeCase(
@@ -96,9 +100,30 @@ export const lifetimeCases: readonly StoreCase[] = [
       await a.release(held);
       await claimUntilGranted(env, b, alive, 120_000);
     },
-    (traits, env) =>
-      needsBoth(needsOrder, needsLease)(traits, env) ??
-      (env.timeIsFree ? null : 'places live for many seconds; a test of each store shows it'),
+    placesRunOut,
+  ),
+  storeCase(
+    1,
+    'a place in line that nobody asks for again is gone in the end, also while the lock is held',
+    async (env, a, b) => {
+      const name = freshName();
+      const held = request(name, { ttlMs: LONG_MS });
+      const dead = request(name, { wait: true, ttlMs: 1_000 });
+      const alive = request(name, { wait: true });
+      await a.claim(held);
+      await a.claim(dead);
+      await b.claim(alive);
+      for (let spentMs = 0; spentMs < 120_000; spentMs += 5_000) {
+        await env.pass(5_000);
+        await a.renew(held, { ttlMs: LONG_MS });
+        await b.claim(alive);
+      }
+      assert.deepEqual(
+        (await b.read(name)).filter((claim) => !claim.granted).map((claim) => claim.id),
+        [alive.id],
+      );
+    },
+    placesRunOut,
   ),
   storeCase(7, 'renewing never creates', async (_env, a) => {
     const wanted = request(freshName());
