@@ -1,38 +1,38 @@
 import { InvalidArgumentError, UnsupportedError } from './errors.ts';
 import { createLocks, type Locks } from './locks.ts';
-import type { LocksOptions } from './options.ts';
+import { type LocksOptions, resolveLocksOptions } from './options.ts';
 import type { Store } from './store/store.ts';
 import { memoryStore } from './stores/memory/memory-store.ts';
 
 type Opener = (url: string, options: LocksOptions) => Promise<Store>;
 
+const openRedis: Opener = async (url, options) =>
+  (await import('./stores/redis/open.ts')).openRedis(url, options);
+const openSqlite: Opener = async (url, options) =>
+  (await import('./stores/sqlite/open.ts')).openSqlite(url, options);
+
 /** Each backend is loaded when it is asked for, so that the core needs no client library. */
-const OPENERS: Readonly<Record<string, Opener>> = {
-  memory: async (_url, { clock }) => memoryStore({ clock }),
-};
+const OPENERS: ReadonlyMap<string, Opener> = new Map([
+  ['memory', async (_url, { clock }) => memoryStore({ clock })],
+  ['sqlite', openSqlite],
+  ['redis', openRedis],
+  ['rediss', openRedis],
+]);
 
 /**
- * Opens locks by a URL: `memory:`. Rejects with `InvalidArgumentError` for a URL it does not know; the text never repeats the URL, which may hold a password.
+ * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
+ * never repeats the URL, which may hold a password), and with `UnsupportedError`, naming the package to install, when the client library is missing.
  */
 export async function openLocks(url: string, options: LocksOptions = {}): Promise<Locks> {
   const scheme = typeof url === 'string' ? /^([a-z][a-z+]*):/i.exec(url)?.[1]?.toLowerCase() : undefined;
-  const open =
-    scheme === undefined ? undefined : Object.entries(OPENERS).find(([known]) => known === scheme)?.[1];
+  const open = OPENERS.get(scheme ?? '');
   if (open === undefined) {
-    throw new InvalidArgumentError('url', `must begin with one of ${Object.keys(OPENERS).join(': ')}:`);
+    throw new InvalidArgumentError('url', `must begin with one of ${[...OPENERS.keys()].join(': ')}:`);
   }
-  if (options.renewal === 'thread' && scheme === 'memory') {
-    throw new UnsupportedError(
-      'A memory store cannot be reached from another thread, so it cannot be renewed there',
-    );
-  }
-  const { renewal: _, ...rest } = options;
-  // Options are checked before anything is opened, and what was opened is closed when they fail after all.
-  const store = await open(url, rest);
-  try {
-    return createLocks(store, rest);
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
+  if (options.renewal === 'thread')
+    throw new UnsupportedError('Renewal in a thread of its own is not built yet');
+  // A bad option is found before anything is opened.
+  resolveLocksOptions(options);
+  const store = await open(url, options);
+  return createLocks(store, options);
 }
