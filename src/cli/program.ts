@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import type { RunOptions } from './arguments.ts';
+import { storeUrl } from './store-url.ts';
+
+const STORE = [
+  '--store <url>',
+  'where the locks are (default: HOLDFAST_URL, else a SQLite file of this user)',
+] as const;
+const JSON_FLAG = ['--json', 'print JSON'] as const;
+
+interface LookOptions {
+  readonly store?: string;
+  readonly json?: boolean;
+}
+
+/** The verbs. Each loads what it needs when it is called, so that starting stays quick. `finish` gets the exit code. */
+export function program(finish: (work: Promise<number>) => Promise<void>): Command {
+  const holdfast = new Command('holdfast')
+    .description('Distributed locks for shell scripts, cron jobs and people')
+    .version(version())
+    .enablePositionalOptions()
+    .exitOverride();
+  addRun(holdfast, finish);
+  addLooks(holdfast, finish);
+  return holdfast;
+}
+
+function addRun(holdfast: Command, finish: (work: Promise<number>) => Promise<void>): void {
+  holdfast
+    .command('run')
+    .description('run a command while holding a lock')
+    .usage('<name> [options] -- <command> [arguments...]')
+    .argument('<name>', 'the lock')
+    .argument('<command...>', 'what to run; it sees HOLDFAST_NAME and HOLDFAST_FENCE')
+    .option(...STORE)
+    .option('--ttl <duration>', 'how long the lock outlives a holder that went silent', '30s')
+    .option('--wait <duration>', 'how long to wait for it; or "forever"', '10s')
+    .option('--no-wait', 'try once')
+    .option('--grace <duration>', 'when the lock is lost: how long after SIGTERM comes SIGKILL', '5s')
+    .option('--shared', 'hold it as a reader, together with other readers')
+    .option('--permits <k/n>', 'hold k of n permits instead')
+    .action(async (name: string, command: string[], options: RunOptions) => {
+      const { run } = await import('./run.ts');
+      await finish(run(storeUrl(options.store), name, command, options));
+    });
+}
+
+function addLooks(holdfast: Command, finish: (work: Promise<number>) => Promise<void>): void {
+  const verb = (usage: string, description: string): Command =>
+    holdfast
+      .command(usage)
+      .description(description)
+      .option(...STORE)
+      .option(...JSON_FLAG);
+  verb('list [prefix]', 'show every lock that is held or waited for').action(
+    async (prefix: string | undefined, options: LookOptions) => {
+      const { list } = await import('./look.ts');
+      await finish(list(storeUrl(options.store), prefix, options));
+    },
+  );
+  verb('show <name>', 'show who holds a lock and who waits for it').action(
+    async (name: string, options: LookOptions) => {
+      const { show } = await import('./look.ts');
+      await finish(show(storeUrl(options.store), name, options));
+    },
+  );
+  verb('evict <name> <claim>', 'take a lock away from exactly that claim (see show)').action(
+    async (name: string, claim: string, options: LookOptions) => {
+      const { evict } = await import('./look.ts');
+      await finish(evict(storeUrl(options.store), name, claim, options));
+    },
+  );
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -1,0 +1,50 @@
+/** Names and owners come from anywhere, and a terminal obeys what it is sent: whatever is not printable is shown as its number. */
+export function printable(text: string): string {
+  return text.replace(
+    /[\p{C}\p{Zl}\p{Zp}]/gu,
+    (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+}
+
+export function quoted(text: string): string {
+  return `"${printable(text)}"`;
+}
+
+/** `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(Math.round(ms), 0)} ms`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return joined(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  return joined(Math.floor(seconds / 3_600), 'h', Math.floor((seconds % 3_600) / 60), 'min');
+}
+
+function joined(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+
+export type Paint = (style: keyof typeof STYLES, text: string) => string;
+
+/** Colours for a terminal that wants them (https://no-color.org), and none for anything else. */
+export function painter(
+  stream: { isTTY?: boolean | undefined },
+  env: NodeJS.ProcessEnv = process.env,
+): Paint {
+  const wanted = stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
+  return (style, text) => (wanted ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text);
+}
+
+/** Columns as wide as their widest cell; the last one is left alone. */
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [n, cell] of row.entries()) widths[n] = Math.max(widths[n] ?? 0, cell.length);
+  return rows.map((row) =>
+    row
+      .map((cell, n) => (n === row.length - 1 ? cell : cell.padEnd(widths[n] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,64 @@
+import type { Locks } from '../locks.ts';
+import type { LockView } from '../view.ts';
+import { duration, type Paint, quoted } from './text.ts';
+
+const EVERY_MS = 1_000;
+
+/** While a person waits at a terminal: one line that says who holds the lock and for how long, and how long we have waited. */
+export class WaitingLine {
+  readonly #locks: Locks;
+  readonly #name: string;
+  readonly #owner: string;
+  readonly #paint: Paint;
+  readonly #startedMs = Number(process.hrtime.bigint()) / 1e6;
+  #timer: NodeJS.Timeout | null = null;
+  #shown = false;
+
+  constructor(locks: Locks, name: string, owner: string, paint: Paint) {
+    this.#locks = locks;
+    this.#name = name;
+    this.#owner = owner;
+    this.#paint = paint;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#update(), EVERY_MS);
+    this.#timer.unref();
+    void this.#update();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    if (this.#shown) process.stderr.write('\r\u001b[2K');
+  }
+
+  async #update(): Promise<void> {
+    const view = await this.#locks.inspect(this.#name).catch(() => null);
+    if (this.#timer === null) return;
+    const text = describeWait(
+      this.#name,
+      view,
+      this.#owner,
+      Number(process.hrtime.bigint()) / 1e6 - this.#startedMs,
+    );
+    this.#shown = true;
+    process.stderr.write(
+      `\r\u001b[2K${this.#paint('yellow', text.slice(0, (process.stderr.columns ?? 80) - 1))}`,
+    );
+  }
+}
+
+export function describeWait(name: string, view: LockView | null, owner: string, waitedMs: number): string {
+  const parts = [`waiting for ${quoted(name)}, ${duration(waitedMs)}`];
+  const [holder] = view?.holders ?? [];
+  if (view === null) parts.push('the store does not answer');
+  if (holder !== undefined) {
+    const since = holder.heldForMs === null ? '' : ` for ${duration(holder.heldForMs)}`;
+    parts.push(`held by ${quoted(holder.owner ?? holder.id)}${since}`);
+    if ((view?.holders.length ?? 0) > 1) parts.push(`and ${(view?.holders.length ?? 0) - 1} more`);
+  }
+  const place = view?.waiters.findIndex((waiter) => waiter.owner === owner) ?? -1;
+  if (place > 0) parts.push(`${place} ahead of us`);
+  return parts.join('; ');
+}
