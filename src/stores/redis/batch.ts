@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts';
 import { type HoldfastError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
 import { failureOf, isNoScript } from './failure.ts';
@@ -8,22 +9,38 @@ export interface Script {
   readonly text: string;
 }
 
-/** How the requests of one operation become one call of its script. */
-export interface Operation<Request> {
+/** How the requests of one operation become one call of its script, and its answers results. */
+export interface Operation<Request, Result> {
   readonly script: Script;
-  /** The keys and arguments of a call for all of these. */
-  encode(requests: readonly Request[]): { keys: readonly string[]; args: readonly string[] };
-  /** One answer for each request, in order. */
-  answersIn(reply: unknown): readonly unknown[];
+  keyCount(items: number): number;
+  /** Adds the keys and arguments for all of these to the command. */
+  encode(items: readonly { readonly request: Request }[], command: string[]): void;
+  /** Throws a `HoldfastError` for an answer that is one. */
+  decode(request: Request, answer: unknown): Result;
 }
 
-interface Item<Request> {
+class Item<Request, Result> {
   readonly request: Request;
-  readonly resolve: (answer: unknown) => void;
-  readonly reject: (error: HoldfastError) => void;
-  call: Call | null;
-  isSettled: boolean;
-  stopListening: (() => void) | null;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+  isSent = false;
+  isSettled = false;
+  /** Set once it has been pending for a while. */
+  stopListening: (() => void) | null = null;
+  call: Call | null = null;
+
+  constructor(
+    request: Request,
+    signal: AbortSignal | undefined,
+    resolve: (result: Result) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.request = request;
+    this.signal = signal;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
 }
 
 interface Call {
@@ -36,54 +53,50 @@ interface Call {
 const CALL_ITEMS_MAX = 128;
 /** More calls than this at once only make each of them smaller. */
 const CALLS_MAX = 8;
+/** Almost every command is answered long before this, and then its signal never has to be listened to. */
+const SLOW_MS = 250;
 
 /**
  * What is asked in one tick travels as one script call. While many calls are on their way, what comes meanwhile is gathered for the next, so the
  * calls grow with the load. Nothing waits on a timer.
  */
-export class Batch<Request> {
+export class Batch<Request, Result> {
   readonly #gate: Gate;
-  readonly #operation: Operation<Request>;
-  #queue: Item<Request>[] = [];
+  readonly #clock: Clock;
+  readonly #operation: Operation<Request, Result>;
+  #queue: Item<Request, Result>[] = [];
+  readonly #pending = new Set<Item<Request, Result>>();
   #calls = 0;
   #isDue = false;
   #isWaitingForGate = false;
+  #isWatchingSlow = false;
 
-  constructor(gate: Gate, operation: Operation<Request>) {
+  constructor(gate: Gate, clock: Clock, operation: Operation<Request, Result>) {
     this.#gate = gate;
+    this.#clock = clock;
     this.#operation = operation;
   }
 
   /**
-   * Resolves to the script's answer for this request. When the signal aborts, it rejects with a `StoreError`: `applied: 'no'` when it was not sent yet, and
+   * Resolves to the script's result for this request. When the signal aborts, it rejects with a `StoreError`: `applied: 'no'` when it was not sent yet, and
    * then it never will be.
    */
-  add(request: Request, signal: AbortSignal | undefined): Promise<unknown> {
+  add(request: Request, signal: AbortSignal | undefined): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const item: Item<Request> = {
-        request,
-        resolve,
-        reject,
-        call: null,
-        isSettled: false,
-        stopListening: null,
-      };
+      const item = new Item(request, signal, resolve, reject);
       if (signal?.aborted === true) {
         reject(outOfTime(item));
         return;
       }
-      if (signal !== undefined)
-        item.stopListening = onAbort(signal, () => this.#settle(item, outOfTime(item)));
+      this.#pending.add(item);
       this.#queue.push(item);
-      this.#flushSoon();
+      if (!this.#isDue) {
+        // After the microtasks of this tick, so that whatever they ask for travels along.
+        this.#isDue = true;
+        process.nextTick(this.#flush);
+      }
+      if (!this.#isWatchingSlow) this.#watchSlow();
     });
-  }
-
-  /** After the microtasks of this tick, so that whatever they ask for travels along. */
-  #flushSoon(): void {
-    if (this.#isDue) return;
-    this.#isDue = true;
-    process.nextTick(this.#flush);
   }
 
   readonly #flush = (): void => {
@@ -94,10 +107,18 @@ export class Batch<Request> {
       return;
     }
     while (this.#queue.length > 0 && this.#calls < CALLS_MAX) {
-      const items = this.#queue.splice(0, CALL_ITEMS_MAX).filter((item) => !item.isSettled);
+      const items = this.#next();
       if (items.length > 0) this.#send(items);
     }
   };
+
+  #next(): Item<Request, Result>[] {
+    const all = this.#queue;
+    this.#queue = [];
+    if (all.length > CALL_ITEMS_MAX) this.#queue = all.splice(CALL_ITEMS_MAX);
+    for (const item of all) if (item.isSettled) return all.filter((each) => !each.isSettled);
+    return all;
+  }
 
   #waitForGate(): void {
     if (this.#isWaitingForGate) return;
@@ -105,58 +126,85 @@ export class Batch<Request> {
     this.#gate.onceOpen((refusal) => {
       this.#isWaitingForGate = false;
       if (refusal === null) this.#flush();
-      else for (const item of this.#queue.splice(0)) this.#settle(item, refusal);
+      else for (const item of this.#queue.splice(0)) this.#fail(item, refusal);
     });
   }
 
-  #send(items: readonly Item<Request>[]): void {
+  #send(items: readonly Item<Request, Result>[]): void {
     const call: Call = { waiting: items.length, isOver: false };
-    for (const item of items) item.call = call;
+    for (const item of items) {
+      item.call = call;
+      item.isSent = true;
+    }
     this.#calls += 1;
-    this.#run('EVALSHA', items).then(
-      (answers) => {
-        items.forEach((item, index) => {
-          this.#settle(item, null, answers[index]);
-        });
-        this.#end(call);
-      },
-      (error: unknown) => {
-        const failure = failureOf(error);
-        for (const item of items) this.#settle(item, failure);
-        this.#end(call);
-      },
+    this.#run('evalsha', items).then(
+      (reply) => this.#finish(items, call, reply),
+      (error: unknown) => this.#onFailure(items, call, error),
     );
   }
 
-  async #run(command: 'EVALSHA' | 'EVAL', items: readonly Item<Request>[]): Promise<readonly unknown[]> {
+  #run(command: 'evalsha' | 'eval', items: readonly Item<Request, Result>[]): Promise<unknown> {
     const { script } = this.#operation;
-    const { keys, args } = this.#operation.encode(items.map((item) => item.request));
-    const body = command === 'EVALSHA' ? script.sha : script.text;
+    const args = [
+      command === 'evalsha' ? script.sha : script.text,
+      `${this.#operation.keyCount(items.length)}`,
+    ];
+    this.#operation.encode(items, args);
     try {
-      return this.#operation.answersIn(
-        await this.#gate.link.send([command, body, `${keys.length}`, ...keys, ...args]),
-      );
+      return this.#gate.link.send(command, args);
     } catch (error) {
-      if (command === 'EVAL' || !isNoScript(error)) throw error;
-      return await this.#runWithText(items);
+      return Promise.reject(error);
     }
   }
 
-  /** The server has lost the script and done nothing. What was given up meanwhile must not be done after all. */
-  async #runWithText(items: readonly Item<Request>[]): Promise<readonly unknown[]> {
-    const wanted = items.filter((item) => !item.isSettled);
-    if (wanted.length === 0) return [];
-    const answers = await this.#run('EVAL', wanted);
-    const byItem = new Map(wanted.map((item, index) => [item, answers[index]]));
-    return items.map((item) => byItem.get(item));
+  #finish(items: readonly Item<Request, Result>[], call: Call, reply: unknown): void {
+    // A call for one item answers without a list: clients are slow to read one.
+    const answers: readonly unknown[] = Array.isArray(reply) ? reply : [reply];
+    for (let index = 0; index < items.length; index += 1) {
+      const item = items[index];
+      if (item !== undefined && !item.isSettled) this.#answer(item, answers[index]);
+    }
+    this.#end(call);
   }
 
-  #settle(item: Item<Request>, failure: HoldfastError | null, answer?: unknown): void {
+  #answer(item: Item<Request, Result>, answer: unknown): void {
+    try {
+      const result = this.#operation.decode(item.request, answer);
+      this.#settle(item);
+      item.resolve(result);
+    } catch (error) {
+      this.#fail(item, error);
+    }
+  }
+
+  #onFailure(items: readonly Item<Request, Result>[], call: Call, error: unknown): void {
+    if (isNoScript(error)) {
+      // The server has lost the script and done nothing. What was given up meanwhile must not be done after all.
+      const wanted = items.filter((item) => !item.isSettled);
+      if (wanted.length === 0) return;
+      this.#run('eval', wanted).then(
+        (reply) => this.#finish(wanted, call, reply),
+        (again: unknown) => this.#failAll(wanted, call, again),
+      );
+    } else this.#failAll(items, call, error);
+  }
+
+  #failAll(items: readonly Item<Request, Result>[], call: Call, error: unknown): void {
+    const failure = failureOf(error);
+    for (const item of items) this.#fail(item, failure);
+    this.#end(call);
+  }
+
+  #fail(item: Item<Request, Result>, error: unknown): void {
     if (item.isSettled) return;
+    this.#settle(item);
+    item.reject(error);
+  }
+
+  #settle(item: Item<Request, Result>): void {
     item.isSettled = true;
     item.stopListening?.();
-    if (failure === null) item.resolve(answer);
-    else item.reject(failure);
+    this.#pending.delete(item);
     const { call } = item;
     // A call that nobody waits for any more must not stand in the way of others: its reply may never come.
     if (call !== null && --call.waiting === 0) this.#end(call);
@@ -166,12 +214,30 @@ export class Batch<Request> {
     if (call.isOver) return;
     call.isOver = true;
     this.#calls -= 1;
-    if (this.#queue.length > 0) this.#flushSoon();
+    if (this.#queue.length === 0 || this.#isDue) return;
+    this.#isDue = true;
+    process.nextTick(this.#flush);
+  }
+
+  /** While anything is pending, looks now and then for what has been so for long, and listens to its signal from then on. */
+  #watchSlow(): void {
+    this.#isWatchingSlow = true;
+    this.#clock.startTimer(SLOW_MS, () => {
+      this.#isWatchingSlow = false;
+      for (const item of this.#pending) {
+        const { signal } = item;
+        if (signal === undefined || item.stopListening !== null) continue;
+        const giveUp = (): void => this.#fail(item, outOfTime(item));
+        if (signal.aborted) giveUp();
+        else item.stopListening = onAbort(signal, giveUp);
+      }
+      if (this.#pending.size > 0) this.#watchSlow();
+    });
   }
 }
 
-function outOfTime(item: { readonly call: Call | null }): StoreError {
-  return item.call === null
-    ? new StoreError('Redis: not sent within the time limit', { applied: 'no' })
-    : new StoreError('Redis did not answer within the time limit', { applied: 'unknown' });
+function outOfTime(item: { readonly isSent: boolean }): HoldfastError {
+  return item.isSent
+    ? new StoreError('Redis did not answer within the time limit', { applied: 'unknown' })
+    : new StoreError('Redis: not sent within the time limit', { applied: 'no' });
 }

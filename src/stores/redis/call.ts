@@ -7,12 +7,13 @@ import type { Gate } from './gate.ts';
 /** One command, or one script that is not worth batching, with the same promises as a batch. */
 export async function sendAlone(
   gate: Gate,
-  command: readonly string[],
+  name: string,
+  args: string[],
   signal: AbortSignal | undefined,
 ): Promise<unknown> {
   await gateOpen(gate, signal);
   return await raced(
-    gate.link.send(command).catch((error: unknown) => {
+    gate.link.send(name, args).catch((error: unknown) => {
       throw failureOf(error);
     }),
     new StoreError('Redis did not answer within the time limit', { applied: 'unknown' }),
@@ -29,10 +30,10 @@ export async function runAlone(
 ): Promise<unknown> {
   const rest = [`${keys.length}`, ...keys, ...args];
   try {
-    return await sendAlone(gate, ['EVALSHA', script.sha, ...rest], signal);
+    return await sendAlone(gate, 'evalsha', [script.sha, ...rest], signal);
   } catch (error) {
     if (!isNoScript((error as Error).cause)) throw error;
-    return await sendAlone(gate, ['EVAL', script.text, ...rest], signal);
+    return await sendAlone(gate, 'eval', [script.text, ...rest], signal);
   }
 }
 

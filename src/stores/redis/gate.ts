@@ -89,7 +89,7 @@ export class Gate {
   async #info(): Promise<string> {
     try {
       const sections = await Promise.all(
-        ['server', 'memory'].map((section) => this.link.send(['INFO', section])),
+        ['server', 'memory'].map((section) => this.link.send('info', [section])),
       );
       return sections.map(String).join('\n');
     } catch (error) {

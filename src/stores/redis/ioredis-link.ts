@@ -49,8 +49,7 @@ class IoredisLink implements Link {
     if (this.#client.status === 'wait') this.#client.connect().catch(() => {});
   }
 
-  send(command: readonly string[]): Promise<unknown> {
-    const [name = '', ...args] = command;
+  send(name: string, args: string[]): Promise<unknown> {
     return this.#client.call(name, args);
   }
 

@@ -11,9 +11,8 @@ const OWN = '\u0001';
 
 export class Keys {
   readonly prefix: string;
-  /** The counter of fences. */
+  /** The counter of fences. The scripts know from it where channels begin. */
   readonly counter: string;
-  /** Every channel begins with it. */
   readonly channelBase: string;
   readonly #line: string;
   readonly #info: string;
@@ -28,6 +27,11 @@ export class Keys {
 
   of(name: string): LockKeys {
     return { plain: this.prefix + name, line: this.#line + name, info: this.#info + name };
+  }
+
+  /** Adds the keys of a lock to a command, in the order in which the scripts expect them. */
+  push(command: string[], name: string): void {
+    command.push(this.prefix + name, this.#line + name, this.#info + name);
   }
 
   line(name: string): string {

@@ -16,7 +16,7 @@ export interface Link {
   readonly whyClosed: string | null;
   /** Calls back once, when it is ready or closed. */
   onceReady(callback: () => void): void;
-  send(command: readonly string[]): Promise<unknown>;
+  send(name: string, args: string[]): Promise<unknown>;
   /** Opens a connection of its own that listens to one channel for as long as it is not closed. */
   listen(channel: string, listening: Listening): { close(): Promise<void> };
   /** Closes the client itself; only for a store that opened it. */

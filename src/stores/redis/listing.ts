@@ -18,7 +18,7 @@ export async function* listNames(
   for (const pattern of keys.patterns(clientPrefix, namePrefix)) {
     let cursor = '0';
     do {
-      const page = await sendAlone(gate, ['SCAN', cursor, 'MATCH', pattern, 'COUNT', `${PAGE}`], signal);
+      const page = await sendAlone(gate, 'scan', [cursor, 'MATCH', pattern, 'COUNT', `${PAGE}`], signal);
       const [next, found] = page as [string, string[]];
       cursor = String(next);
       const names = found

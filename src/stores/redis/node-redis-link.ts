@@ -45,8 +45,8 @@ class NodeRedisLink implements Link {
     this.#client.once('end', done);
   }
 
-  send(command: readonly string[]): Promise<unknown> {
-    return this.#client.sendCommand(command as string[]);
+  send(name: string, args: string[]): Promise<unknown> {
+    return this.#client.sendCommand([name, ...args]);
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {

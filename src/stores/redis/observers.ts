@@ -73,7 +73,7 @@ export class Observers {
     observed.timer?.cancel();
     if (this.#observed.get(name) !== observed) return;
     this.#observed.delete(name);
-    void sendAlone(this.#gate, ['ZREM', this.#keys.line(name), this.#listener.channel], undefined).catch(
+    void sendAlone(this.#gate, 'zrem', [this.#keys.line(name), this.#listener.channel], undefined).catch(
       () => {},
     );
   }

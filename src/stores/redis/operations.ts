@@ -1,35 +1,62 @@
+import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
 import { claimScript, releaseScript, renewScript } from '../../generated/redis-scripts.ts';
-import type { ClaimRef, ClaimRequest, RenewChange } from '../../store/store.ts';
+import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
 import type { Operation } from './batch.ts';
+import { failureOf } from './failure.ts';
 import type { Keys } from './keys.ts';
-import { modeText } from './mode-text.ts';
+import { modeIn, modeText } from './mode-text.ts';
 
-/** The calls of the scripts; each file in `scripts/` says what its keys and arguments are. */
+/** The calls of the scripts; each file in `scripts/` says what its keys, arguments and answers are. */
 
-export function claimOperation(keys: Keys, lineMax: number, channel: () => string): Operation<ClaimRequest> {
+/** What a claim needs to know of its store besides the request. */
+export interface ClaimContext {
+  readonly lineMax: number;
+  /** Where the asker can be reached now; `-` for nowhere. */
+  channel(): string;
+  onGranted(request: ClaimRequest): void;
+  /** When to ask again, from what the script says of the holder. */
+  retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number;
+}
+
+export function claimOperation(keys: Keys, context: ClaimContext): Operation<ClaimRequest, ClaimOutcome> {
   return {
     script: claimScript,
-    encode(requests) {
+    keyCount: (items) => items * 3 + 1,
+    encode(items, command) {
+      command.push(keys.counter);
+      for (const { request } of items) keys.push(command, request.name);
+      const at = command.push('') - 1;
       let fenceAbove = 0n;
-      const all: string[] = [keys.counter];
-      const args: string[] = [keys.channelBase, channel(), `${lineMax}`, ''];
-      for (const request of requests) {
-        const { plain, line, info } = keys.of(request.name);
-        all.push(plain, line, info);
-        args.push(
-          request.id,
-          modeText(request.mode),
-          `${request.ttlMs}`,
-          request.wait ? '1' : '0',
-          request.note,
-        );
+      let hasNotes = false;
+      for (const { request } of items) {
+        command.push(`${modeText(request.mode)} ${request.ttlMs} ${request.wait ? '1' : '0'} ${request.id}`);
         if (request.fenceAbove > fenceAbove) fenceAbove = request.fenceAbove;
+        hasNotes ||= request.note !== '';
       }
-      args[3] = `${fenceAbove}`;
-      return { keys: all, args };
+      command[at] = `${fenceAbove} ${context.lineMax} ${context.channel()}`;
+      if (hasNotes) for (const { request } of items) command.push(request.note);
     },
-    // The first is the server's time.
-    answersIn: (reply) => (reply as unknown[]).slice(1),
+    decode(request, answer) {
+      const text = textOf(answer);
+      const rest = text.slice(2);
+      switch (text[0]) {
+        case 'g':
+          context.onGranted(request);
+          return { granted: true, fence: BigInt(rest), validForMs: request.ttlMs };
+        case 'w': {
+          const [firstEndsMs = '-1', marks = ''] = rest.split(' ');
+          return { granted: false, retryAfterMs: context.retryAfterMs(request, Number(firstEndsMs), marks) };
+        }
+        case 'm':
+          throw new ModeMismatchError(request.name, request.mode, modeIn(rest));
+        case 'l':
+          throw new LineFullError(request.name, context.lineMax);
+        default:
+          throw new StoreError(`Redis gave an answer that is not ours: ${text.slice(0, 80)}`, {
+            applied: 'unknown',
+          });
+      }
+    },
   };
 }
 
@@ -37,20 +64,22 @@ export interface RenewRequest extends ClaimRef {
   readonly change: RenewChange;
 }
 
-export function renewOperation(keys: Keys): Operation<RenewRequest> {
+export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome> {
   return {
     script: renewScript,
-    encode(requests) {
-      const all: string[] = [];
-      const args: string[] = [];
-      for (const { name, id, change } of requests) {
-        const { plain, line, info } = keys.of(name);
-        all.push(plain, line, info);
-        args.push(id, `${change.ttlMs}`, change.note === undefined ? '0' : '1', change.note ?? '');
+    keyCount: (items) => items * 3,
+    encode(items, command) {
+      for (const { request } of items) keys.push(command, request.name);
+      let hasNotes = false;
+      for (const { request } of items) {
+        const { ttlMs, note } = request.change;
+        command.push(`${ttlMs} ${note === undefined ? '0' : '1'} ${request.id}`);
+        hasNotes ||= note !== undefined;
       }
-      return { keys: all, args };
+      if (hasNotes) for (const { request } of items) command.push(request.change.note ?? '');
     },
-    answersIn: (reply) => reply as unknown[],
+    decode: ({ change }, answer) =>
+      textOf(answer) === '1' ? { held: true, validForMs: change.ttlMs } : { held: false },
   };
 }
 
@@ -58,19 +87,22 @@ export interface ReleaseRequest extends ClaimRef {
   readonly evict: boolean;
 }
 
-export function releaseOperation(keys: Keys): Operation<ReleaseRequest> {
+export function releaseOperation(keys: Keys): Operation<ReleaseRequest, boolean> {
   return {
     script: releaseScript,
-    encode(requests) {
-      const all: string[] = [keys.counter];
-      const args: string[] = [keys.channelBase];
-      for (const { name, id, evict } of requests) {
-        const { plain, line, info } = keys.of(name);
-        all.push(plain, line, info);
-        args.push(id, evict ? '1' : '0');
-      }
-      return { keys: all, args };
+    keyCount: (items) => items * 3 + 1,
+    encode(items, command) {
+      command.push(keys.counter);
+      for (const { request } of items) keys.push(command, request.name);
+      for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
-    answersIn: (reply) => reply as unknown[],
+    decode: (_request, answer) => textOf(answer) === '1',
   };
+}
+
+/** One item of a batch may fail alone. */
+function textOf(answer: unknown): string {
+  const text = String(answer);
+  if (text[0] === '!') throw failureOf(new Error(text.slice(1)));
+  return text;
 }

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../clock.ts';
-import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
+import { StoreError } from '../../errors.ts';
 import { readScript } from '../../generated/redis-scripts.ts';
 import { DEFAULTS } from '../../options.ts';
 import type {
@@ -15,14 +15,12 @@ import type {
 } from '../../store/store.ts';
 import { Batch } from './batch.ts';
 import { runAlone } from './call.ts';
-import { failureOf } from './failure.ts';
 import { Gate } from './gate.ts';
 import { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 import { Listener } from './listener.ts';
 import { listNames } from './listing.ts';
 import { LocalLines } from './local-line.ts';
-import { modeIn } from './mode-text.ts';
 import { Observers } from './observers.ts';
 import {
   claimOperation,
@@ -63,11 +61,10 @@ export class RedisStore implements Store {
   readonly #gate: Gate;
   readonly #keys: Keys;
   readonly #keyPrefix: string;
-  readonly #lineMax: number;
   readonly #ownsClient: boolean;
-  readonly #claims: Batch<ClaimRequest>;
-  readonly #renewals: Batch<RenewRequest>;
-  readonly #releases: Batch<ReleaseRequest>;
+  readonly #claims: Batch<ClaimRequest, ClaimOutcome>;
+  readonly #renewals: Batch<RenewRequest, RenewOutcome>;
+  readonly #releases: Batch<ReleaseRequest, boolean>;
   readonly #lines: LocalLines;
   readonly #listener: Listener;
   readonly #observers: Observers;
@@ -76,58 +73,45 @@ export class RedisStore implements Store {
   constructor(link: Link, options: RedisStoreOptions, ownsClient: boolean) {
     this.#link = link;
     this.#clock = options.clock ?? systemClock;
-    this.#lineMax = options.lineMax ?? DEFAULTS.lineMax;
     this.#ownsClient = ownsClient;
     this.#keys = new Keys(options.prefix ?? 'holdfast:');
     this.#keyPrefix = link.keyPrefix;
     this.#gate = new Gate(link, options.allowEviction ?? false);
     this.#lines = new LocalLines(this.#clock);
-    this.#listener = new Listener(link, this.#keys.channelBase, this.#clock, {
+    this.#listener = new Listener(link, this.#keyPrefix + this.#keys.channelBase, this.#clock, {
       onGranted: (key, id) => this.#lines.wake(this.#nameOf(key), id),
       onChanged: (key) => this.#observers.tell(this.#nameOf(key)),
       onBreak: () => this.#onBreak(),
     });
     this.#observers = new Observers(this.#gate, this.#keys, this.#clock, this.#listener);
-    const channel = (): string => (this.#listener.isUp ? this.#listener.channel : '-');
-    this.#claims = new Batch(this.#gate, claimOperation(this.#keys, this.#lineMax, channel));
-    this.#renewals = new Batch(this.#gate, renewOperation(this.#keys));
-    this.#releases = new Batch(this.#gate, releaseOperation(this.#keys));
+    const claims = claimOperation(this.#keys, {
+      lineMax: options.lineMax ?? DEFAULTS.lineMax,
+      channel: () => (this.#listener.isUp ? this.#listener.channel : '-'),
+      onGranted: ({ name, ttlMs }) => this.#lines.setDue(name, ttlMs),
+      retryAfterMs: (request, firstEndsMs, marks) => this.#retryAfterMs(request, firstEndsMs, marks),
+    });
+    this.#claims = new Batch(this.#gate, this.#clock, claims);
+    this.#renewals = new Batch(this.#gate, this.#clock, renewOperation(this.#keys));
+    this.#releases = new Batch(this.#gate, this.#clock, releaseOperation(this.#keys));
   }
 
-  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    if (request.fenceAbove > FENCE_MAX) {
-      throw new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' });
-    }
-    const answer = textOf(await this.#claims.add(request, signal));
-    const rest = answer.slice(2);
-    switch (answer[0]) {
-      case 'g':
-        this.#lines.setDue(request.name, request.ttlMs);
-        return { granted: true, fence: BigInt(rest), validForMs: request.ttlMs };
-      case 'w':
-        return { granted: false, retryAfterMs: this.#retryAfterMs(request, rest) };
-      case 'm':
-        throw new ModeMismatchError(request.name, request.mode, modeIn(rest));
-      case 'l':
-        throw new LineFullError(request.name, this.#lineMax);
-      default:
-        throw new StoreError(`Redis gave an answer that is not ours: ${answer.slice(0, 80)}`, {
-          applied: 'unknown',
-        });
-    }
+  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+    if (request.fenceAbove <= FENCE_MAX) return this.#claims.add(request, signal);
+    return Promise.reject(
+      new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' }),
+    );
   }
 
-  async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    const held = isOne(await this.#renewals.add({ name: claim.name, id: claim.id, change }, signal));
-    return held ? { held, validForMs: change.ttlMs } : { held };
+  renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
+    return this.#renewals.add({ name: claim.name, id: claim.id, change }, signal);
   }
 
-  async release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return isOne(await this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal));
+  release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    return this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal);
   }
 
-  async evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return isOne(await this.#releases.add({ name: claim.name, id: claim.id, evict: true }, signal));
+  evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    return this.#releases.add({ name: claim.name, id: claim.id, evict: true }, signal);
   }
 
   async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
@@ -176,10 +160,9 @@ export class RedisStore implements Store {
     this.#observers.onBreak();
   }
 
-  /** `rest`: after how many ms the first hold ends by itself (-1: never), and marks: `h` first in line, `f` a foreign holder. */
-  #retryAfterMs(request: ClaimRequest, rest: string): number {
-    const [ms = '-1', marks = ''] = rest.split(' ');
-    const endsMs = Number(ms) < 0 ? Number.POSITIVE_INFINITY : Number(ms) + this.#between(AFTER_END_MS);
+  /** `firstEndsMs`: the first hold in front ends by itself after that (-1: never). Marks: `h` first in line, `f` a foreign holder. */
+  #retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number {
+    const endsMs = firstEndsMs < 0 ? Number.POSITIVE_INFINITY : firstEndsMs + this.#between(AFTER_END_MS);
     this.#lines.setDue(request.name, endsMs);
     let retryMs = this.#between(this.#listener.isUp ? KEEP_PLACE_MS : DEAF_MS);
     if (this.#lines.isFirst(request.name, request.id)) {
@@ -193,15 +176,4 @@ export class RedisStore implements Store {
   #between({ min, max }: { min: number; max: number }): number {
     return min + this.#clock.random() * (max - min);
   }
-}
-
-/** One item of a batch may fail alone. */
-function textOf(answer: unknown): string {
-  const text = String(answer);
-  if (text.startsWith('!')) throw failureOf(new Error(text.slice(1)));
-  return text;
-}
-
-function isOne(answer: unknown): boolean {
-  return textOf(answer) === '1';
 }

@@ -1,7 +1,8 @@
 -- A claim that was granted while nobody asked for it lives this long until its owner asks: a dead waiter costs no more.
 local HANDED_MS = 5000
 
-local channelBase = ARGV[1]
+-- The counter's key ends in `fence`; what stands before it is ours alone.
+local channelBase = string.sub(KEYS[1], 1, -6) .. 'wake:'
 -- Channels that nobody listened to in this call, so that a dead process is asked once and not once for each of its places.
 local silent = {}
 

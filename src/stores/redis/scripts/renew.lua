@@ -1,7 +1,7 @@
 -- Renews holds; never makes one. A hold that has run out stays lost even where nobody has taken it since.
 -- KEYS  for each item: plain key, line, info
--- ARGV  for each item: id, ttl in ms, 1 to replace the note, note
--- Gives for each item 1 (held), 0 (not held) or !<error>
+-- ARGV  for each item <ttl, ms> <1 to replace the note> <id>, then, unless none of them replaces it, the note of each
+-- Gives (without a list when it is only one) for each item 1 (held), 0 (not held) or !<error>
 -- @include clock.lua
 -- @include value.lua
 -- @include entry.lua
@@ -50,10 +50,11 @@ local function renew(key, line, info, id, ttl, noted, note)
   return 0
 end
 
-local reply = {}
-for item = 0, #KEYS / 3 - 1 do
-  local k, a = item * 3, item * 4
-  local ok, result = pcall(renew, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3] == '1', ARGV[a + 4])
-  reply[item + 1] = ok and result or '!' .. (type(result) == 'table' and result.err or tostring(result))
+local reply, items = {}, #KEYS / 3
+for item = 1, items do
+  local k = item * 3 - 3
+  local ttl, noted, id = string.match(ARGV[item], '^(%d+) (%d) (.+)$')
+  local ok, result = pcall(renew, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], id, ttl, noted == '1', ARGV[items + item])
+  reply[item] = ok and result or '!' .. (type(result) == 'table' and result.err or tostring(result))
 end
-return reply
+return #reply == 1 and reply[1] or reply
