@@ -2,6 +2,7 @@ import { InvalidArgumentError } from '../errors.ts';
 import { isDatabase, type SqliteDatabase } from '../stores/sqlite/library.ts';
 import { assertNotStale, checkFence, type FenceGate } from './fence-gate.ts';
 
+/** A gate that can also be asked without awaiting. */
 export interface SqliteFenceGate extends FenceGate {
   /** `check` for code that cannot await, such as a transaction function of `better-sqlite3`. Throws where `check` rejects. */
   checkSync(resource: string, fence: bigint): void;

@@ -31,6 +31,7 @@ import {
 } from './operations.ts';
 import { claimsIn } from './reading.ts';
 
+/** What of a Redis store can be set. Programs that share locks must agree on the prefix. */
 export interface RedisStoreOptions {
   /** Put before every lock's name. Default `holdfast:`. With `''`, a lock's key is its name, as other programs have it. */
   readonly prefix?: string | undefined;

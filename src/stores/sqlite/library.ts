@@ -8,11 +8,13 @@ export interface SqliteDatabase {
   close(): unknown;
 }
 
+/** What is used of a prepared statement. */
 export interface SqliteStatement {
   run(...values: SqliteValue[]): { changes: number | bigint };
   all(...values: SqliteValue[]): unknown[];
 }
 
+/** What is bound to a statement. */
 export type SqliteValue = string | number | bigint;
 
 export type OpenSqlite = (path: string) => SqliteDatabase;

@@ -21,6 +21,7 @@ import { columnsOf, modeOf } from './mode-columns.ts';
 import { sourceOf } from './source.ts';
 import { Waker } from './waker.ts';
 
+/** What of a SQLite store can be set. */
 export interface SqliteStoreOptions {
   /** How many claims may wait for one lock. Default 10,000. */
   readonly lineMax?: number | undefined;
