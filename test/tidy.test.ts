@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { publicEntries } from './support/public-entries.ts';
-import { codeChecks, noBarrels } from './support/tidy/code-checks.ts';
+import { clockSeam, codeChecks, noBarrels, SEAM_EXCEPTIONS } from './support/tidy/code-checks.ts';
 import { type Check, repositoryFiles } from './support/tidy/file.ts';
 import { fileName, sizeChecks } from './support/tidy/size-checks.ts';
 import { isThere, links, textChecks } from './support/tidy/text-checks.ts';
@@ -32,6 +32,10 @@ describe('a tidy check', () => {
     expect(check.covers(check.bad.path)).toBe(true);
     expect(check.find(check.bad)).toHaveLength(1);
     expect(check.find(check.good)).toEqual([]);
+  });
+
+  it.each(Object.keys(SEAM_EXCEPTIONS))('makes no exception that nobody needs: %s', (path) => {
+    expect(clockSeam.find({ path, text: textOf.get(path) ?? '' })).not.toEqual([]);
   });
 
   it('looks at the repository, not at nothing', () => {

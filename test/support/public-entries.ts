@@ -21,6 +21,7 @@ export interface Manifest {
   readonly files: readonly string[];
   readonly exports: Readonly<Record<string, string | { readonly types: string; readonly default: string }>>;
   readonly typesVersions: { readonly '*': Readonly<Record<string, readonly string[]>> };
+  readonly dependencies?: Readonly<Record<string, string>>;
   readonly bin?: Readonly<Record<string, string>>;
 }
 
@@ -31,7 +32,9 @@ export function manifest(): Manifest {
 /** Derived from `exports`, so that a new entry is tested the moment it exists. */
 export function publicEntries(): readonly PublicEntry[] {
   const { name, exports } = manifest();
-  return Object.entries(exports).flatMap(([key, target]): PublicEntry[] => {
+  // Sorted: in which order entries were added says nothing.
+  const sorted = Object.entries(exports).sort(([a], [b]) => (a < b ? -1 : 1));
+  return sorted.flatMap(([key, target]): PublicEntry[] => {
     if (typeof target === 'string') return [];
     const built = target.default.replace(/^\.\/|\.js$/g, '');
     const subpath = key.replace(/^\.\/?/, '');
