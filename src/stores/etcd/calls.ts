@@ -1,0 +1,119 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import { type Instant, instant } from '../../hold/validity.ts';
+import type { EtcdClient, KeepAliveReply, Stream, TxnReply, TxnRequest, WatchReply } from './client.ts';
+
+/** One try at one member; the client then goes on to another member by itself. */
+const ATTEMPT_MS = 2_000;
+/** No try begins later than this after the first: whoever asked has given up by then. */
+const CALL_MS = 4_500;
+
+export interface Answer {
+  readonly reply: TxnReply;
+  /** How often it was sent. After the first time, an earlier one may have had its effect unseen. */
+  readonly attempts: number;
+}
+
+export interface Granted {
+  readonly id: string;
+  readonly ttlMs: number;
+  readonly sent: Instant;
+}
+
+/** The single calls, each with its own time limit: a call to a member that is paused or cut off never ends by itself. */
+export class Calls {
+  readonly #client: EtcdClient;
+  readonly #clock: Clock;
+
+  constructor(client: EtcdClient, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  async txn(request: TxnRequest, attemptMs = ATTEMPT_MS): Promise<Answer> {
+    return await this.#run('A transaction', attemptMs, async (options, count) => {
+      const reply = (await this.#client.kv.txn(request, options)) as TxnReply;
+      return { reply, attempts: count() };
+    });
+  }
+
+  async grant(ttlSeconds: number): Promise<Granted> {
+    const sent = instant(this.#clock);
+    const { ID, TTL } = await this.#run('A lease', ATTEMPT_MS, async (options) => {
+      const asked = { TTL: String(ttlSeconds), ID: '0' };
+      return (await this.#client.leaseClient.leaseGrant(asked, options)) as { ID: string; TTL: string };
+    });
+    return { id: ID, ttlMs: Number(TTL) * 1_000, sent };
+  }
+
+  async revoke(id: string): Promise<void> {
+    await this.#run('Ending a lease', ATTEMPT_MS, async (options) => {
+      await this.#client.leaseClient.leaseRevoke({ ID: id }, options);
+    });
+  }
+
+  /** What is left of a lease and what it was granted for; `null` when there is no such lease. */
+  async timeToLive(id: string): Promise<{ leftMs: number; ttlMs: number } | null> {
+    const { TTL, grantedTTL } = await this.#run('Asking for a lease', ATTEMPT_MS, async (options) => {
+      const asked = { ID: id, keys: false };
+      return (await this.#client.leaseClient.leaseTimeToLive(asked, options)) as {
+        TTL: string;
+        grantedTTL: string;
+      };
+    });
+    return Number(TTL) < 0 ? null : { leftMs: Number(TTL) * 1_000, ttlMs: Number(grantedTTL) * 1_000 };
+  }
+
+  async keepAlive(): Promise<Stream<{ ID: string }, KeepAliveReply>> {
+    return (await this.#client.leaseClient.leaseKeepAlive()) as Stream<{ ID: string }, KeepAliveReply>;
+  }
+
+  async watch(): Promise<Stream<object, WatchReply>> {
+    return (await this.#client.watchClient.watch()) as Stream<object, WatchReply>;
+  }
+
+  async #run<T>(
+    what: string,
+    attemptMs: number,
+    send: (options: object, count: () => number) => Promise<T>,
+  ): Promise<T> {
+    const clock = this.#clock;
+    const untilMs = clock.monotonicMs() + CALL_MS;
+    let attempts = 0;
+    const options = {
+      // Read anew for each try. One deadline for all of them would fail the tries at healthy members, and count against those.
+      get deadline(): number {
+        return clock.wallMs() + attemptMs;
+      },
+      interceptors: [
+        (callOptions: object, nextCall: (callOptions: object) => unknown): unknown => {
+          if (clock.monotonicMs() > untilMs)
+            throw new StoreError(`${what} took too long`, { applied: 'unknown' });
+          attempts += 1;
+          return nextCall(callOptions);
+        },
+      ],
+    };
+    try {
+      return await send(options, () => attempts);
+    } catch (error) {
+      throw asStoreError(error, what, attempts);
+    }
+  }
+}
+
+/** Answers that mean that the request was looked at and turned down. */
+const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
+
+function asStoreError(error: unknown, what: string, attempts: number): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
+  const applied = attempts === 0 || (attempts === 1 && DEFINITE.has(code)) ? 'no' : 'unknown';
+  return new StoreError(`${what} failed at etcd: ${message}`, { cause: error, applied });
+}
+
+/** The lease of a write had ended, so the write did not happen. */
+export function isLeaseGone(error: unknown): boolean {
+  return error instanceof StoreError && error.message.includes('requested lease not found');
+}

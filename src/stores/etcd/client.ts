@@ -1,0 +1,110 @@
+/**
+ * What the store uses of a client: the raw calls of an `Etcd3` from the `etcd3` package (its `kv`, `leaseClient` and `watchClient`). Its own leases, locks and
+ * watchers are not used: their loss events were measured seconds late.
+ */
+export interface EtcdClient {
+  readonly kv: { txn(request: object, options?: object): Promise<unknown> };
+  readonly leaseClient: {
+    leaseGrant(request: object, options?: object): Promise<unknown>;
+    leaseRevoke(request: object, options?: object): Promise<unknown>;
+    leaseTimeToLive(request: object, options?: object): Promise<unknown>;
+    leaseKeepAlive(options?: object): Promise<unknown>;
+  };
+  readonly watchClient: { watch(options?: object): Promise<unknown> };
+}
+
+/** Numbers of 64 bits travel as decimal text. */
+export interface Header {
+  readonly revision: string;
+  /** Rises with every change of leader. */
+  readonly raft_term: string;
+}
+
+export interface KeyValue {
+  readonly key: Buffer;
+  readonly value: Buffer;
+  readonly create_revision: string;
+  readonly version: string;
+  readonly lease: string;
+}
+
+export interface RangeReply {
+  readonly kvs: readonly KeyValue[];
+  /** How many keys the range has, also beyond the limit. */
+  readonly count: string;
+}
+
+export interface ResponseOp {
+  readonly response_range?: RangeReply | null;
+  readonly response_txn?: TxnReply | null;
+}
+
+export interface TxnReply {
+  readonly header: Header;
+  readonly succeeded: boolean;
+  readonly responses: readonly ResponseOp[];
+}
+
+export interface RangeRequest {
+  readonly key: Buffer;
+  readonly range_end?: Buffer;
+  readonly limit?: number;
+  readonly sort_order?: 'Ascend' | 'Descend';
+  readonly sort_target?: 'Create';
+  readonly keys_only?: boolean;
+  readonly count_only?: boolean;
+  readonly min_create_revision?: string;
+  readonly max_create_revision?: string;
+}
+
+export interface PutRequest {
+  readonly key: Buffer;
+  readonly value?: Buffer;
+  readonly lease: string;
+  readonly ignore_value?: boolean;
+}
+
+export interface Compare {
+  readonly target: 'Create';
+  readonly result: 'Equal' | 'Greater';
+  readonly key: Buffer;
+  readonly range_end?: Buffer;
+  readonly create_revision: string;
+}
+
+export type RequestOp =
+  | { readonly request_range: RangeRequest }
+  | { readonly request_put: PutRequest }
+  | { readonly request_delete_range: { readonly key: Buffer } }
+  | { readonly request_txn: TxnRequest };
+
+export interface TxnRequest {
+  readonly compare: readonly Compare[];
+  readonly success: readonly RequestOp[];
+  readonly failure: readonly RequestOp[];
+}
+
+export interface KeepAliveReply {
+  readonly ID: string;
+  /** Seconds; `0` when there is no such lease. */
+  readonly TTL: string;
+  readonly header: Header;
+}
+
+export interface WatchReply {
+  readonly header: Header;
+  readonly watch_id: string;
+  readonly created: boolean;
+  readonly canceled: boolean;
+  readonly compact_revision: string;
+  readonly events: readonly { readonly type: 'Put' | 'Delete'; readonly kv: KeyValue }[];
+}
+
+export interface Stream<Request, Reply> {
+  write(request: Request): void;
+  end(): void;
+  cancel(): void;
+  on(event: 'data', listener: (reply: Reply) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}

@@ -1,0 +1,3 @@
+export type { EtcdClient } from './client.ts';
+export { etcdStore } from './etcd-store.ts';
+export type { EtcdStoreOptions } from './parts.ts';

@@ -1,0 +1,114 @@
+import { StoreError } from '../../errors.ts';
+import { isLeaseGone } from './calls.ts';
+import type { Claim } from './claim.ts';
+import type { Alive } from './keep-alives.ts';
+import type { Lease } from './lease.ts';
+import { type LeasePool, type Place, secondsFor } from './lease-pool.ts';
+import type { Transactions } from './transactions.ts';
+
+const TRIES = 3;
+
+/** What a transaction has found of a claim's key. */
+interface Found {
+  readonly exists: boolean;
+  /** The lease that the key is on. */
+  readonly leaseId: string;
+  readonly term: number;
+}
+
+export interface Extension {
+  readonly ttlMs: number;
+  readonly note?: string | undefined;
+}
+
+/** Extends claims: keeps their lease alive and, beside it, looks whether the key is still there and still ours. */
+export class Keeper {
+  readonly #leases: LeasePool;
+  readonly #transactions: Transactions;
+
+  constructor(leases: LeasePool, transactions: Transactions) {
+    this.#leases = leases;
+    this.#transactions = transactions;
+  }
+
+  /** False: the claim is gone. Rejects with a `StoreError` when it could not be confirmed; then it lives as long as it did before. */
+  async extend(claim: Claim, change: Extension): Promise<boolean> {
+    claim.renewals += 1;
+    try {
+      for (let tries = 0, misplaced = false; tries < TRIES; tries += 1) {
+        const place = await this.#place(claim, change.ttlMs);
+        const outcome = await this.#confirm(claim, place, change.note, misplaced);
+        if (outcome !== 'again' && outcome !== 'misplaced') return outcome === 'held';
+        misplaced = outcome === 'misplaced';
+      }
+      throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
+    } finally {
+      claim.renewals -= 1;
+    }
+  }
+
+  /** A claim that asks for another time gets a lease as a new one does; one that goes on shares the lease that is kept alive. */
+  async #place(claim: Claim, ttlMs: number): Promise<Place> {
+    if (claim.lease.seconds !== secondsFor(ttlMs)) return await this.#leases.forClaim(ttlMs);
+    const lease = await this.#leases.forKeeping(claim.lease);
+    return { lease, alive: this.#leases.keepAlive(lease) };
+  }
+
+  async #confirm(
+    claim: Claim,
+    { lease, alive }: Place,
+    note: string | undefined,
+    misplaced: boolean,
+  ): Promise<'held' | 'gone' | 'again' | 'misplaced'> {
+    const moves = lease !== claim.lease || note !== undefined || misplaced;
+    // The lease counts as used at once, so that nobody takes it for an empty one meanwhile.
+    if (moves) lease.claims.add(claim.keyText);
+    // In this order: the keep-alive must not be sent later than what confirms it.
+    const [answer, found] = await Promise.allSettled([
+      alive ?? Promise.resolve(null),
+      moves ? this.#move(claim, lease, note) : this.#verify(claim),
+    ]);
+    if (found.status === 'rejected') {
+      if (!isLeaseGone(found.reason)) throw found.reason;
+      lease.claims.delete(claim.keyText);
+      this.#leases.drop(lease);
+      return 'again';
+    }
+    if (!found.value.exists) {
+      lease.claims.delete(claim.keyText);
+      return 'gone';
+    }
+    if (moves) claim.moveTo(lease);
+    // After a move whose answer was lost the key may be on either lease.
+    else if (found.value.leaseId !== lease.id) return 'misplaced';
+    if (answer.status === 'rejected') throw answer.reason;
+    return this.#judge(lease, answer.value, found.value.term) ? 'held' : 'again';
+  }
+
+  #judge(lease: Lease, alive: Alive | null, term: number): boolean {
+    if (alive === null) return true;
+    if (alive.ttlMs === 0) this.#leases.drop(lease);
+    return lease.confirm(alive, term);
+  }
+
+  async #verify(claim: Claim): Promise<Found> {
+    const { ranges, term } = await this.#transactions.read([{ key: claim.key, keys_only: true }]);
+    const kv = ranges[0]?.kvs[0];
+    const exists = kv !== undefined && BigInt(kv.create_revision) === claim.revision;
+    return { exists, leaseId: kv?.lease ?? '', term };
+  }
+
+  async #move(claim: Claim, lease: Lease, note: string | undefined): Promise<Found> {
+    const { key } = claim;
+    const value = note === undefined ? { ignore_value: true } : { value: Buffer.from(note) };
+    const { succeeded, term } = await this.#transactions.write(
+      {
+        compare: [{ target: 'Create', result: 'Equal', key, create_revision: String(claim.revision) }],
+        success: [{ request_put: { key, lease: lease.id, ...value } }],
+        failure: [],
+      },
+      [claim.keyText],
+    );
+    return { exists: succeeded, leaseId: lease.id, term };
+  }
+}

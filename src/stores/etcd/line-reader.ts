@@ -1,0 +1,125 @@
+import type { ClaimRef, Mode } from '../../store/store.ts';
+import type { Claim } from './claim.ts';
+import type { KeyValue, TxnRequest } from './client.ts';
+import type { LockKeys } from './key.ts';
+import {
+  type Ahead,
+  judge,
+  judgeWhole,
+  lookAhead,
+  parseAhead,
+  type Standing,
+  standing,
+  type Verdict,
+} from './line.ts';
+import type { Transactions, WriteResult } from './transactions.ts';
+
+/** What was found of a claim and of what is ahead of it, all at one revision. */
+export type Look =
+  | { readonly isThere: false }
+  | { readonly isThere: true; readonly verdict: Verdict; readonly revision: bigint; readonly term: number };
+
+/** Reads lines, and removes claims from them. */
+export class LineReader {
+  readonly #transactions: Transactions;
+
+  constructor(transactions: Transactions) {
+    this.#transactions = transactions;
+  }
+
+  /** Is the claim there, and is it granted? A claim whose lease ran out in line is not there, whoever is ahead. */
+  async look(claim: Claim, revision: bigint): Promise<Look> {
+    const { lock, mode, key } = claim;
+    const own = { key, keys_only: true };
+    const read = await this.#transactions.read([own, lookAhead(lock, mode, revision)]);
+    const [self, ahead] = read.ranges;
+    const kv = self?.kvs[0];
+    if (kv === undefined || BigInt(kv.create_revision) !== revision) return { isThere: false };
+    const parsed = parseAhead(lock, mode, ahead ?? { kvs: [], count: '0' }, key);
+    const verdict = await this.judge(claim, revision, parsed);
+    return { isThere: true, verdict, revision: read.revision, term: read.term };
+  }
+
+  /** Applies the grant rule to what was read ahead of a claim, and reads on where that is not enough. */
+  async judge(claim: Claim, revision: bigint, ahead: Ahead): Promise<Verdict> {
+    const { lock, mode, key } = claim;
+    if (ahead.isUnclear) return judgeWhole(mode, await this.whole(lock), revision);
+    let page = ahead;
+    let verdict = judge(mode, page, 0);
+    while (typeof verdict === 'number') {
+      const after = page.claims.at(-1)?.revision ?? revision;
+      const { ranges } = await this.#transactions.read([lookAhead(lock, mode, revision, after)]);
+      page = parseAhead(lock, mode, ranges[0] ?? { kvs: [], count: '0' }, key);
+      verdict = page.claims.length === 0 ? { granted: true } : judge(mode, page, verdict);
+    }
+    return verdict;
+  }
+
+  /** The whole line in order. */
+  async whole(lock: LockKeys): Promise<Standing[]> {
+    return (await this.values(lock, true)).flatMap((kv) => standing(lock, kv) ?? []);
+  }
+
+  async values(lock: LockKeys, keysOnly: boolean): Promise<readonly KeyValue[]> {
+    const { ranges } = await this.#transactions.read([
+      {
+        key: lock.from,
+        range_end: lock.end,
+        sort_target: 'Create',
+        sort_order: 'Ascend',
+        keys_only: keysOnly,
+      },
+    ]);
+    return ranges[0]?.kvs ?? [];
+  }
+
+  async find(lock: LockKeys, ref: ClaimRef): Promise<Standing | null> {
+    return (await this.whole(lock)).find((claim) => claim.id === ref.id) ?? null;
+  }
+
+  /** Deletes a key if it is still the one that was created at that revision; `null`: whenever it was. */
+  async remove(key: Buffer, revision: bigint | null): Promise<WriteResult> {
+    const compare =
+      revision === null
+        ? ({ target: 'Create', result: 'Greater', key, create_revision: '0' } as const)
+        : ({ target: 'Create', result: 'Equal', key, create_revision: String(revision) } as const);
+    return await this.#transactions.write(
+      { compare: [compare], success: [{ request_delete_range: { key } }], failure: [] },
+      [key.toString('latin1')],
+    );
+  }
+}
+
+/** Takes the lock only when nothing stands in the way, and leaves no trace otherwise. Not for permits: those must be counted first. */
+export function tryTxn(claim: Claim, mode: Mode, note: string): TxnRequest {
+  const { lock, key, lease } = claim;
+  return {
+    compare: [
+      {
+        target: 'Create',
+        result: 'Equal',
+        key: lock.from,
+        range_end: lock.blockingEnd(mode),
+        create_revision: '0',
+      },
+      // A reader's own key does not stand in its way: without this it would be created twice.
+      { target: 'Create', result: 'Equal', key, create_revision: '0' },
+    ],
+    success: [{ request_put: { key, value: Buffer.from(note), lease: lease.id } }],
+    failure: [{ request_range: { key, keys_only: true } }, { request_range: lookAhead(lock, mode, null) }],
+  };
+}
+
+/** Enters the line, and in the same step sees what is ahead. */
+export function enterTxn(claim: Claim, mode: Mode, note: string): TxnRequest {
+  const { lock, key, lease } = claim;
+  return {
+    compare: [{ target: 'Create', result: 'Equal', key, create_revision: '0' }],
+    success: [
+      { request_put: { key, value: Buffer.from(note), lease: lease.id } },
+      { request_range: lookAhead(lock, mode, null) },
+      { request_range: { key: lock.from, range_end: lock.end, count_only: true } },
+    ],
+    failure: [{ request_range: { key, keys_only: true } }],
+  };
+}
