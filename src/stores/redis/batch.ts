@@ -24,11 +24,10 @@ class Item<Request, Result> {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
-  isSent = false;
   isSettled = false;
   /** Set once it has been pending for a while. */
   stopListening: (() => void) | null = null;
-  call: Call | null = null;
+  call: Call<Request, Result> | null = null;
 
   constructor(
     request: Request,
@@ -43,14 +42,17 @@ class Item<Request, Result> {
   }
 }
 
-interface Call {
+interface Call<Request, Result> {
+  readonly items: readonly Item<Request, Result>[];
   /** Items that somebody still waits for. */
   waiting: number;
-  isOver: boolean;
 }
 
 /** Most items of one call: a long script would keep everybody else waiting. */
 const CALL_ITEMS_MAX = 128;
+/** What is asked at once is split into so many calls, so that the server works on one while we read the answer of another. */
+const SPLIT = 4;
+const SPLIT_ITEMS_MIN = 16;
 /** More calls than this at once only make each of them smaller. */
 const CALLS_MAX = 8;
 /** Almost every command is answered long before this, and then its signal never has to be listened to. */
@@ -65,8 +67,7 @@ export class Batch<Request, Result> {
   readonly #clock: Clock;
   readonly #operation: Operation<Request, Result>;
   #queue: Item<Request, Result>[] = [];
-  readonly #pending = new Set<Item<Request, Result>>();
-  #calls = 0;
+  readonly #calls = new Set<Call<Request, Result>>();
   #isDue = false;
   #isWaitingForGate = false;
   #isWatchingSlow = false;
@@ -88,7 +89,6 @@ export class Batch<Request, Result> {
         reject(outOfTime(item));
         return;
       }
-      this.#pending.add(item);
       this.#queue.push(item);
       if (!this.#isDue) {
         // After the microtasks of this tick, so that whatever they ask for travels along.
@@ -106,16 +106,17 @@ export class Batch<Request, Result> {
       this.#waitForGate();
       return;
     }
-    while (this.#queue.length > 0 && this.#calls < CALLS_MAX) {
-      const items = this.#next();
+    const share = Math.ceil(this.#queue.length / SPLIT);
+    const count = Math.min(Math.max(share, SPLIT_ITEMS_MIN), CALL_ITEMS_MAX);
+    while (this.#queue.length > 0 && this.#calls.size < CALLS_MAX) {
+      const items = this.#next(count);
       if (items.length > 0) this.#send(items);
     }
   };
 
-  #next(): Item<Request, Result>[] {
+  #next(count: number): Item<Request, Result>[] {
     const all = this.#queue;
-    this.#queue = [];
-    if (all.length > CALL_ITEMS_MAX) this.#queue = all.splice(CALL_ITEMS_MAX);
+    this.#queue = all.length > count ? all.splice(count) : [];
     for (const item of all) if (item.isSettled) return all.filter((each) => !each.isSettled);
     return all;
   }
@@ -131,15 +132,12 @@ export class Batch<Request, Result> {
   }
 
   #send(items: readonly Item<Request, Result>[]): void {
-    const call: Call = { waiting: items.length, isOver: false };
-    for (const item of items) {
-      item.call = call;
-      item.isSent = true;
-    }
-    this.#calls += 1;
+    const call = { items, waiting: items.length };
+    for (const item of items) item.call = call;
+    this.#calls.add(call);
     this.#run('evalsha', items).then(
       (reply) => this.#finish(items, call, reply),
-      (error: unknown) => this.#onFailure(items, call, error),
+      (error: unknown) => this.#onFailure(call, error),
     );
   }
 
@@ -157,7 +155,7 @@ export class Batch<Request, Result> {
     }
   }
 
-  #finish(items: readonly Item<Request, Result>[], call: Call, reply: unknown): void {
+  #finish(items: readonly Item<Request, Result>[], call: Call<Request, Result>, reply: unknown): void {
     // A call for one item answers without a list: clients are slow to read one.
     const answers: readonly unknown[] = Array.isArray(reply) ? reply : [reply];
     for (let index = 0; index < items.length; index += 1) {
@@ -177,7 +175,8 @@ export class Batch<Request, Result> {
     }
   }
 
-  #onFailure(items: readonly Item<Request, Result>[], call: Call, error: unknown): void {
+  #onFailure(call: Call<Request, Result>, error: unknown): void {
+    const { items } = call;
     if (isNoScript(error)) {
       // The server has lost the script and done nothing. What was given up meanwhile must not be done after all.
       const wanted = items.filter((item) => !item.isSettled);
@@ -189,7 +188,7 @@ export class Batch<Request, Result> {
     } else this.#failAll(items, call, error);
   }
 
-  #failAll(items: readonly Item<Request, Result>[], call: Call, error: unknown): void {
+  #failAll(items: readonly Item<Request, Result>[], call: Call<Request, Result>, error: unknown): void {
     const failure = failureOf(error);
     for (const item of items) this.#fail(item, failure);
     this.#end(call);
@@ -204,16 +203,13 @@ export class Batch<Request, Result> {
   #settle(item: Item<Request, Result>): void {
     item.isSettled = true;
     item.stopListening?.();
-    this.#pending.delete(item);
     const { call } = item;
     // A call that nobody waits for any more must not stand in the way of others: its reply may never come.
     if (call !== null && --call.waiting === 0) this.#end(call);
   }
 
-  #end(call: Call): void {
-    if (call.isOver) return;
-    call.isOver = true;
-    this.#calls -= 1;
+  #end(call: Call<Request, Result>): void {
+    if (!this.#calls.delete(call)) return;
     if (this.#queue.length === 0 || this.#isDue) return;
     this.#isDue = true;
     process.nextTick(this.#flush);
@@ -224,20 +220,23 @@ export class Batch<Request, Result> {
     this.#isWatchingSlow = true;
     this.#clock.startTimer(SLOW_MS, () => {
       this.#isWatchingSlow = false;
-      for (const item of this.#pending) {
-        const { signal } = item;
-        if (signal === undefined || item.stopListening !== null) continue;
-        const giveUp = (): void => this.#fail(item, outOfTime(item));
-        if (signal.aborted) giveUp();
-        else item.stopListening = onAbort(signal, giveUp);
-      }
-      if (this.#pending.size > 0) this.#watchSlow();
+      const pending = [...this.#queue, ...[...this.#calls].flatMap((call) => call.items)];
+      for (const item of pending) this.#listenTo(item);
+      if (pending.length > 0) this.#watchSlow();
     });
+  }
+
+  #listenTo(item: Item<Request, Result>): void {
+    const { signal } = item;
+    if (item.isSettled || signal === undefined || item.stopListening !== null) return;
+    const giveUp = (): void => this.#fail(item, outOfTime(item));
+    if (signal.aborted) giveUp();
+    else item.stopListening = onAbort(signal, giveUp);
   }
 }
 
-function outOfTime(item: { readonly isSent: boolean }): HoldfastError {
-  return item.isSent
-    ? new StoreError('Redis did not answer within the time limit', { applied: 'unknown' })
-    : new StoreError('Redis: not sent within the time limit', { applied: 'no' });
+function outOfTime(item: { readonly call: object | null }): HoldfastError {
+  return item.call === null
+    ? new StoreError('Redis: not sent within the time limit', { applied: 'no' })
+    : new StoreError('Redis did not answer within the time limit', { applied: 'unknown' });
 }

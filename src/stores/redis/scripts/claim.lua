@@ -154,12 +154,26 @@ local function claim(key, line, info, id, mode, ttl, wait, note)
   return stand(lockOf(key, line, info, value), id, mode, ttl, wait, note)
 end
 
+-- The common case again, as at the top: nobody holds it or waits, so there is nothing to look at.
+local function take(key, id, ttl)
+  counter(fenceAbove)
+  local fence = nextFence()
+  local set = redis.pcall('SET', key, exclusiveValue(fence, id, false), 'PX', ttl)
+  if set.err then return '!' .. set.err end
+  lastFence = fence
+  return 'g ' .. digits(fence)
+end
+
 local reply, items = {}, (#KEYS - 1) / 3
 for item = 1, items do
-  local k = item * 3 - 2
+  local k, note = item * 3 - 2, ARGV[items + item + 1] or ''
+  local key, line = KEYS[k + 1], KEYS[k + 2]
   local mode, ttl, wait, id = string.match(ARGV[item + 1], '^(%S+) (%d+) (%d) (.+)$')
-  reply[item] = attempt(claim, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3],
-    id, mode, tonumber(ttl), wait == '1', ARGV[items + item + 1] or '')
+  if mode == 'x' and note == '' and redis.call('EXISTS', key, line) == 0 then
+    reply[item] = take(key, id, ttl)
+  else
+    reply[item] = attempt(claim, key, line, KEYS[k + 3], id, mode, tonumber(ttl), wait == '1', note)
+  end
 end
 writeCounter()
 return #reply == 1 and reply[1] or reply

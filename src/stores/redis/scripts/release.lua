@@ -62,7 +62,14 @@ end
 local reply = {}
 for item = 1, #ARGV do
   local k, arg = item * 3 - 2, ARGV[item]
-  reply[item] = attempt(release, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], string.sub(arg, 2), string.sub(arg, 1, 1) == '1')
+  local key, line, id = KEYS[k + 1], KEYS[k + 2], string.sub(arg, 2)
+  local value = redis.pcall('GET', key)
+  -- The common case again, as at the top.
+  if type(value) == 'string' and string.sub(value, 18) == id and redis.call('EXISTS', line) == 0 then
+    reply[item] = redis.call('DEL', key)
+  else
+    reply[item] = attempt(release, key, line, KEYS[k + 3], id, string.sub(arg, 1, 1) == '1')
+  end
 end
 writeCounter()
 return #reply == 1 and reply[1] or reply
