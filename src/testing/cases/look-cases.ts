@@ -14,6 +14,7 @@ import {
   storeCase,
   withStores,
 } from '../store-case.ts';
+import { HOSTILE } from './hostile-names.ts';
 
 /** Lists names, or nothing where the store cannot turn what it has back into names. */
 async function namesOf(store: Store, prefix: string): Promise<string[] | null> {
@@ -31,58 +32,6 @@ const coded =
   (code: string) =>
   (error: unknown): boolean =>
     (error as HoldfastError).code === code;
-
-/** Names that have broken somebody's backend. */
-const HOSTILE = [
-  'a',
-  'a/b',
-  'a/b/c',
-  'a%2Fb',
-  'a:b',
-  '{a}b',
-  'a{b}{c}',
-  '}{',
-  'a}b',
-  '*',
-  'a*',
-  '?[x]',
-  '\\',
-  '__proto__',
-  'constructor',
-  'toString',
-  "'; DROP TABLE claims; --",
-  '$1',
-  '"quoted"',
-  '.',
-  '..',
-  '../up',
-  '//',
-  'zookeeper',
-  ' ',
-  'x y',
-  'é',
-  'e\u0301',
-  'İ',
-  'ＡＢＣ',
-  'ABC',
-  'abc',
-  '🔒',
-  '\u202Ertl',
-  'once\u001fx',
-  'x'.repeat(512),
-  '名'.repeat(170),
-  '%',
-  '%25',
-  '-',
-  '#',
-  'a#b',
-  '|',
-  ',',
-  ';',
-  'null',
-  '0',
-  '\u2028',
-] as const;
 
 /** Rules 6, 9, 10 and 11, and looking: read, list, notes, close. */
 export const lookCases: readonly StoreCase[] = [
