@@ -101,6 +101,7 @@ export class BatchQueue {
     try {
       this.#perform(wanted);
     } catch (error) {
+      if (isFatal(error) || this.#connection?.isSpoilt === true) this.#drop();
       if (failureKind(error) === 'busy' && this.#clock.monotonicMs() - startedMs < BUSY_MS) {
         const delayMs = backoff(this.#clock, tries, BUSY_RETRY);
         this.#clock.startTimer(delayMs, () => this.#attempt(wanted, tries + 1, startedMs), {
@@ -108,7 +109,6 @@ export class BatchQueue {
         });
         return;
       }
-      if (isFatal(error)) this.#drop();
       const failure = asStoreError(this.#path, error);
       for (const entry of wanted) entry.reject(failure);
     }

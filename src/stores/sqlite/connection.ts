@@ -32,6 +32,7 @@ export class Connection {
   #log: number | null = null;
   readonly bootNumber: number;
   #doubtful = false;
+  #isSpoilt = false;
   #writes = 0;
 
   /** @param path the file, or `null` when the database is in memory. */
@@ -76,15 +77,23 @@ export class Connection {
   transact<T>(work: () => T): T {
     // Not a prepared statement: see `isDoubtful`.
     this.#database.exec('BEGIN IMMEDIATE');
+    let isDone = false;
     try {
       const result = work();
+      isDone = true;
       this.#database.exec('COMMIT');
       this.#doubtful = false;
       return result;
     } catch (error) {
+      this.#isSpoilt = isDone;
       this.#rollBack();
       throw error;
     }
+  }
+
+  /** COMMIT itself failed, for example over a statement that is half-way: only another connection helps. */
+  get isSpoilt(): boolean {
+    return this.#isSpoilt;
   }
 
   /**
@@ -121,13 +130,13 @@ export class Connection {
   #checkpoint(): void {
     const write = 'PRAGMA wal_checkpoint(PASSIVE)';
     if (this.#hasSafeCheckpoint()) {
-      this.#database.prepare(write).all();
+      this.#database.exec(write);
       return;
     }
     const second = this.#open(this.#path ?? ':memory:');
     try {
       second.exec(SETTINGS);
-      this.transact(() => second.prepare(write).all());
+      this.transact(() => second.exec(write));
     } finally {
       second.close();
     }

@@ -1,4 +1,12 @@
-import { accessSync, constants, statfsSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { StoreError } from '../../errors.ts';
 
@@ -38,6 +46,38 @@ export function checkFile(path: string, typeOf: (folder: string) => number = fil
   // The database itself, and beside it the log and the wake files that it needs.
   if (!isWritable(folder)) throw refusal(path, `this user may not write to the folder ${folder}`);
   if (exists(path) && !isWritable(path)) throw refusal(path, 'this user may not write to the file');
+}
+
+/**
+ * SQLite shares what it knows of a file among all connections of a process. As long as one of them still has a log that was removed under it, a new one would use that
+ * too, and write where nobody else reads. libsql closes a connection only when its statements are collected, so this can last a while.
+ */
+export function checkNotStranded(path: string): void {
+  if (!exists(path)) return;
+  const file = realpathSync(path);
+  const open = new Set(openFiles());
+  if (!open.has(file) || open.has(`${file}-shm`) || !open.has(`${file}-shm (deleted)`)) return;
+  throw refusal(
+    path,
+    'its log was removed while this process used it, because this process opened and closed the file by other means (a copy or a backup?) and so dropped its locks; restart it',
+  );
+}
+
+/** Linux only; elsewhere nothing is known. */
+function openFiles(): string[] {
+  try {
+    return readdirSync('/proc/self/fd').map(fileOf);
+  } catch {
+    return [];
+  }
+}
+
+function fileOf(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return '';
+  }
 }
 
 function fileSystemType(folder: string): number {

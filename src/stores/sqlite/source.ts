@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { InvalidArgumentError } from '../../errors.ts';
 import { Connection } from './connection.ts';
-import { checkFile } from './file-check.ts';
+import { checkFile, checkNotStranded } from './file-check.ts';
 import { findLibrary, isDatabase, libraryOf, type OpenSqlite, type SqliteDatabase } from './library.ts';
 
 /** Where the claims are, and how to get there. */
@@ -32,6 +32,7 @@ function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
     path,
     connect: () => {
       checkFile(path);
+      checkNotStranded(path);
       return new Connection(open, path, bootId, null);
     },
   };

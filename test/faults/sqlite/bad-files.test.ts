@@ -1,0 +1,156 @@
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { checkFile } from '../../../src/stores/sqlite/file-check.ts';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { temporaryFolder } from '../../sqlite/support/folder.ts';
+import { openWith } from '../../sqlite/support/libraries.ts';
+import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
+
+const folder = temporaryFolder();
+afterEach(stopWorkers);
+afterAll(() => folder.remove());
+
+const request = {
+  name: 'x',
+  id: 'a',
+  mode: { kind: 'exclusive' },
+  ttlMs: 30_000,
+  wait: false,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+const NOBODY = 65_534;
+
+describe('what can never work says so, and changes nothing', () => {
+  it('a folder that does not exist', () => {
+    expect(() => sqliteStore(folder.file('missing/locks.db'))).toThrow(/the folder .*missing does not exist/);
+  });
+
+  it('a file that is not a database, which stays as it is', () => {
+    const path = folder.file('letter.txt');
+    const text = 'Dear Sir or Madam, '.repeat(100);
+    writeFileSync(path, text);
+    expect(() => sqliteStore(path)).toThrow(
+      expect.objectContaining({
+        code: 'STORE',
+        applied: 'no',
+        message: expect.stringContaining('not a SQLite database'),
+      }),
+    );
+    expect(readFileSync(path, 'utf8')).toBe(text);
+  });
+
+  it('a damaged database', async () => {
+    const path = folder.file('damaged.db');
+    const store = sqliteStore(path);
+    for (let n = 0; n < 200; n += 1) await store.claim({ ...request, name: `lock ${n}`, id: `${n}` });
+    await store.close();
+    const database = openWith('libsql', path);
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    database.close();
+    const bytes = readFileSync(path);
+    expect(bytes.length).toBeGreaterThan(10_000);
+    bytes.fill(0xff, 1024, bytes.length);
+    writeFileSync(path, bytes);
+    const failure = expect.objectContaining({ code: 'STORE', message: expect.stringMatching(/damaged/) });
+    expect(() => sqliteStore(path)).toThrow(failure);
+  });
+
+  it('a database of a later version of this library', async () => {
+    const path = folder.file('later.db');
+    await sqliteStore(path).close();
+    const database = openWith('libsql', path);
+    database.exec("UPDATE holdfast_meta SET value = '99' WHERE key = 'format'");
+    database.close();
+    expect(() => sqliteStore(path)).toThrow(/written by another version of holdfast \(format 99/);
+  });
+
+  it.each([
+    [0x6969, 'NFS'],
+    [0xff534d42, 'CIFS'],
+    [0x65735546, 'FUSE'],
+    [0x01021997, '9P'],
+  ])('a network file system (%d)', (type, name) => {
+    const problem = expect.objectContaining({
+      code: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining(`(${name})`),
+    });
+    expect(() => checkFile(folder.file('net.db'), () => type)).toThrow(problem);
+    expect(() => checkFile(folder.file('net.db'), () => 0xef53)).not.toThrow();
+  });
+
+  it('something that is neither a path nor a database', () => {
+    const invalid = expect.objectContaining({ code: 'INVALID_ARGUMENT' });
+    expect(() => sqliteStore('')).toThrow(invalid);
+    expect(() => sqliteStore({} as never)).toThrow(invalid);
+  });
+});
+
+/** Root may write anywhere, so the tests of permissions run as somebody else. */
+const asNobody = process.getuid?.() === 0 ? { uid: NOBODY } : {};
+
+describe('permissions', () => {
+  it('a folder that may not be written to', async () => {
+    const closed = folder.file('closed');
+    mkdirSync(closed);
+    await sqliteStore(`${closed}/locks.db`).close();
+    chmodSync(folder.path, 0o755);
+    chmodSync(closed, 0o555);
+    const worker = await startWorker(`${closed}/locks.db`, ['try', 'x'], asNobody);
+    expect(await worker.said('error')).toMatchObject({
+      error: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining('may not write to the folder'),
+    });
+    chmodSync(closed, 0o755);
+  });
+
+  it('a file that may not be written to', async () => {
+    const open = folder.file('open');
+    mkdirSync(open);
+    const path = `${open}/locks.db`;
+    await sqliteStore(path).close();
+    chmodSync(folder.path, 0o755);
+    chmodSync(open, 0o777);
+    chmodSync(path, 0o444);
+    if (asNobody.uid !== undefined) chownSync(path, 0, 0);
+    const worker = await startWorker(path, ['try', 'x'], asNobody);
+    expect(await worker.said('error')).toMatchObject({
+      error: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining('may not write to the file'),
+    });
+  });
+});
+
+describe('a full disk', () => {
+  it('refuses with an error that says so, and works again when there is room', async () => {
+    // A file system of its own with 96 KiB; a namespace of its own lets anybody mount one.
+    const mount = folder.file('tiny');
+    mkdirSync(mount);
+    const script = `mount -t tmpfs -o size=96k none "$0" && { head -c 90000 /dev/zero > "$0/filler"; true; } && exec "$@"`;
+    const under = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, mount];
+    const worker = await startWorker(`${mount}/locks.db`, ['try', 'x'], { under });
+    expect(await worker.said('error')).toMatchObject({
+      error: 'STORE',
+      message: expect.stringMatching(/full|reading or writing failed/),
+    });
+  });
+
+  it('keeps what was granted before, and works again when there is room', async () => {
+    const mount = folder.file('small');
+    mkdirSync(mount);
+    const script = `mount -t tmpfs -o size=300k none "$0" && exec "$@"`;
+    const under = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, mount];
+    const worker = await startWorker(`${mount}/locks.db`, ['fill', 'x'], { under });
+    const { granted, failure, kept, again } = await worker.said('granted');
+    expect(granted).toBeGreaterThan(0);
+    expect(failure).toMatchObject({
+      code: 'STORE',
+      message: expect.stringMatching(/full|reading or writing failed/),
+    });
+    expect(kept).toBe(true);
+    expect(again).toBe(true);
+  });
+});

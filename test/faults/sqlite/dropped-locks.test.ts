@@ -1,0 +1,82 @@
+import { existsSync, rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { temporaryFolder } from '../../sqlite/support/folder.ts';
+import { openWith } from '../../sqlite/support/libraries.ts';
+import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
+
+const folder = temporaryFolder();
+afterEach(stopWorkers);
+afterAll(() => folder.remove());
+
+const request = {
+  name: 'x',
+  mode: { kind: 'exclusive' },
+  ttlMs: 30_000,
+  wait: false,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+
+it('a process that reads the file, and so drops its own locks on it, is never one of two holders', async () => {
+  const path = folder.file('dropped.db');
+  const holder = await startWorker(path, ['hold', 'x', 2_000]);
+  await holder.said('held');
+  // Any descriptor that is closed drops every POSIX lock of its process on that file.
+  holder.tell(`read ${path}`);
+  await holder.said('did');
+  // The next to come and go takes itself for the last one, and removes the log that the holder still writes to.
+  const passer = openWith('libsql', path);
+  passer.exec('SELECT count(*) FROM holdfast_hold');
+  passer.close();
+  expect(existsSync(`${path}-wal`)).toBe(false);
+  holder.tell('renew');
+  // Either it goes on where the others are, or, where the library cannot, it is told in time that it has lost.
+  const other = await startWorker(path, ['hold', 'x', 2_000]);
+  await Promise.race([other.said('held'), sleep(5_000)]);
+  const isFollowed = other.messages.some((message) => 'held' in message);
+  const isLost = holder.messages.some((message) => 'lost' in message);
+  expect({ isFollowed }).toEqual({ isFollowed: isLost });
+  holder.tell('release');
+  expect(await holder.said('released')).toEqual({ released: !isLost });
+  expect(await other.said('held')).toBeDefined();
+});
+
+it('a database that is removed while it is open is made anew, and its fences go on', async () => {
+  const path = folder.file('removed.db');
+  const store = sqliteStore(path);
+  const first = await store.claim({ ...request, id: 'a' });
+  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix);
+  const other = sqliteStore(path);
+  const second = await other.claim({ ...request, id: 'b' });
+  expect(first.granted && second.granted && second.fence > first.fence).toBe(true);
+  // The first holder hears at its next renewal that its claim is gone.
+  expect(await store.renew({ name: 'x', id: 'a' }, { ttlMs: 1_000 })).toEqual({ held: false });
+  expect((await store.claim({ ...request, id: 'c' })).granted).toBe(false);
+  await store.close();
+  await other.close();
+});
+
+it('after a statement was refused because another process wrote, what follows is really committed', async () => {
+  const path = folder.file('busy.db');
+  const store = sqliteStore(path);
+  await store.claim({ ...request, name: 'warm', id: 'w' });
+  const blocker = openWith('libsql', path);
+  for (let round = 0; round < 10; round += 1) {
+    const held = { ...request, name: `held ${round}`, id: 'a' };
+    await store.claim(held);
+    blocker.exec('BEGIN IMMEDIATE');
+    const giveUp = new AbortController();
+    const refused = store.claim({ ...request, name: `busy ${round}`, id: 'a' }, giveUp.signal);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    giveUp.abort();
+    blocker.exec('COMMIT');
+    await expect(refused).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    // libsql keeps the refused statement half-way, and does not commit what other statements do until that has run again.
+    expect(await store.release(held)).toBe(true);
+    expect(blocker.prepare('SELECT name FROM holdfast_hold WHERE name = ?').all(held.name)).toEqual([]);
+  }
+  blocker.close();
+  await store.close();
+});

@@ -1,0 +1,97 @@
+import { appendFileSync, copyFileSync, statSync, truncateSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { temporaryFolder } from '../../sqlite/support/folder.ts';
+import { openWith } from '../../sqlite/support/libraries.ts';
+import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
+
+const folder = temporaryFolder();
+afterEach(stopWorkers);
+afterAll(() => folder.remove());
+
+const request = {
+  name: 'x',
+  mode: { kind: 'exclusive' },
+  ttlMs: 30_000,
+  wait: true,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+
+async function claimSoon(path: string, id: string): Promise<bigint> {
+  const store = sqliteStore(path);
+  try {
+    for (let tries = 0; tries < 100; tries += 1) {
+      const outcome = await store.claim({ ...request, id });
+      if (outcome.granted) {
+        await store.release({ name: 'x', id });
+        return outcome.fence;
+      }
+      await sleep(20);
+    }
+  } finally {
+    await store.close();
+  }
+  throw new Error('not granted');
+}
+
+it('SIGKILL at any moment of a write leaves a sound file and rising fences', async () => {
+  const path = folder.file('killed.db');
+  let greatest = 0n;
+  for (let round = 0; round < 12; round += 1) {
+    const writers = await Promise.all([0, 1].map(() => startWorker(path, ['churn', 'x'])));
+    await Promise.all(writers.map((writer) => writer.said('fence')));
+    await sleep(Math.random() * 40);
+    for (const writer of writers) {
+      writer.kill('SIGKILL');
+      await writer.ended();
+    }
+    const given = writers.flatMap((writer) => writer.messages.map(({ fence }) => BigInt(fence as string)));
+    // A fence that somebody was told of was on record before: nothing is given twice, whoever died since.
+    expect(new Set(given).size).toBe(given.length);
+    const next = await claimSoon(path, `after ${round}`);
+    for (const fence of [greatest, ...given]) expect(next > fence).toBe(true);
+    greatest = next;
+    const database = openWith('libsql', path);
+    expect(database.prepare('PRAGMA integrity_check').all()).toMatchObject([{ integrity_check: 'ok' }]);
+    database.close();
+  }
+}, 60_000);
+
+it('a torn last write is cut off, and what was granted before it stands', async () => {
+  const path = folder.file('torn.db');
+  const holder = sqliteStore(path);
+  const granted = await holder.claim({ ...request, id: 'holder' });
+  // The files as a crash would leave them, with the last write half done.
+  for (const suffix of ['', '-wal']) copyFileSync(path + suffix, folder.file(`copy.db${suffix}`));
+  await holder.claim({ ...request, name: 'y', id: 'later' });
+  copyFileSync(`${path}-wal`, folder.file('copy.db-wal'));
+  truncateSync(folder.file('copy.db-wal'), statSync(`${path}-wal`).size - 100);
+  appendFileSync(folder.file('copy.db-wal'), 'torn');
+  await holder.close();
+
+  const store = sqliteStore(folder.file('copy.db'));
+  const [claim] = await store.read('x');
+  expect(claim?.id).toBe('holder');
+  expect(granted.granted && claim?.fence === granted.fence).toBe(true);
+  expect(await store.read('y')).toEqual([]);
+  const next = await store.claim({ ...request, name: 'y', id: 'again' });
+  expect(next.granted && granted.granted && next.fence > granted.fence).toBe(true);
+  await store.close();
+});
+
+it('a child that outlives its killed parent does not keep the lock', async () => {
+  const path = folder.file('forked.db');
+  // The shell is the worker's child and has whatever descriptors it could inherit.
+  const holder = await startWorker(path, ['hold', 'x', 1_000], { under: ['sh', '-c', '"$@" & wait', 'sh'] });
+  await holder.said('held');
+  const store = sqliteStore(path);
+  const [claim] = await store.read('x');
+  const pid = Number(claim?.id.split(':')[1]);
+  process.kill(pid, 'SIGKILL');
+  const killedAt = performance.now();
+  await claimSoon(path, 'next');
+  expect(performance.now() - killedAt).toBeLessThan(2_000);
+  await store.close();
+});

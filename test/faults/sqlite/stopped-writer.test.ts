@@ -1,0 +1,88 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { createLocks } from '../../../src/index.ts';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { temporaryFolder } from '../../sqlite/support/folder.ts';
+import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
+
+const folder = temporaryFolder();
+afterEach(stopWorkers);
+afterAll(() => folder.remove());
+
+const request = {
+  name: 'x',
+  mode: { kind: 'exclusive' },
+  ttlMs: 30_000,
+  wait: false,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+
+it('a process that is stopped in the middle of a write does not freeze us', async () => {
+  const path = folder.file('stopped.db');
+  const store = sqliteStore(path);
+  const locks = createLocks(store, { waitMs: 20_000 });
+  await (await locks.mutex('warm').acquire()).release();
+  const writer = await startWorker(path, ['stick']);
+  await writer.said('stuck');
+  writer.kill('SIGSTOP');
+
+  const delay = monitorEventLoopDelay({ resolution: 5 });
+  delay.enable();
+  let ticks = 0;
+  const ticker = setInterval(() => {
+    ticks += 1;
+  }, 5);
+  // The store says that it had no effect, and the core goes on asking until its own time is up.
+  await expect(store.claim({ ...request, id: 'a' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  const waiting = locks.mutex('x').acquire();
+  await sleep(1_000);
+  delay.disable();
+  clearInterval(ticker);
+  expect(ticks).toBeGreaterThan(100);
+  // SQLite's own time-out would show as stalls of its whole length, one after the other.
+  expect(delay.percentile(90) / 1e6).toBeLessThan(100);
+
+  writer.kill('SIGCONT');
+  writer.tell('go on');
+  const hold = await waiting;
+  expect(hold.remainingMs).toBeGreaterThan(0);
+  await hold.release();
+  await locks.close();
+});
+
+it('a hold is kept through a short stop of another writer, and lost in time through a long one', async () => {
+  const path = folder.file('renewal.db');
+  const locks = createLocks(sqliteStore(path), { ttlMs: 2_000 });
+  const hold = await locks.mutex('x').acquire();
+  const stop = async (ms: number): Promise<void> => {
+    const writer = await startWorker(path, ['stick']);
+    await writer.said('stuck');
+    writer.kill('SIGSTOP');
+    await sleep(ms);
+    writer.kill('SIGCONT');
+    writer.tell('go on');
+    await writer.ended();
+  };
+  await stop(800);
+  await sleep(1_000);
+  hold.assertHeld();
+  await stop(3_000);
+  expect(hold.signal.aborted).toBe(true);
+  expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'expired' });
+  await locks.close();
+});
+
+it('opening a database that a stopped process is writing to waits without freezing, too', async () => {
+  const path = folder.file('opening.db');
+  await sqliteStore(path).close();
+  const writer = await startWorker(path, ['stick']);
+  await writer.said('stuck');
+  const store = sqliteStore(path);
+  await expect(store.claim({ ...request, id: 'b' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  writer.tell('go on');
+  await writer.ended();
+  expect((await store.claim({ ...request, id: 'b' })).granted).toBe(true);
+  await store.close();
+});
