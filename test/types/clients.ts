@@ -1,0 +1,27 @@
+/** Never run: the client libraries that people bring have to fit what the stores ask for, with their own types. */
+import Sqlite from 'better-sqlite3';
+import { Etcd3 } from 'etcd3';
+import { Cluster, Redis } from 'ioredis';
+import { Redis as Redis5 } from 'ioredis5';
+import { createClient } from 'redis';
+import { createClient as createClient5 } from 'redis5';
+import { type FenceGate, memoryFenceGate, sqliteFenceGate } from '../../src/fence/index.ts';
+import type { Store } from '../../src/index.ts';
+import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+
+export const stores = (): Store[] => [
+  sqliteStore('locks.db'),
+  sqliteStore(new Sqlite('locks.db')),
+  redisStore(new Redis(), { prefix: '' }),
+  redisStore(new Redis5()),
+  redisStore(new Cluster([])),
+  redisStore(createClient()),
+  redisStore(createClient5()),
+  etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
+];
+
+export const gates = (): FenceGate[] => [memoryFenceGate(), sqliteFenceGate(new Sqlite('data.db'))];
+
+export const checked = async (gate: FenceGate): Promise<void> => gate.check('invoice/1', 12n);
