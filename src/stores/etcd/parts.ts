@@ -13,6 +13,7 @@ import { Transactions } from './transactions.ts';
 import { Waiters } from './waiters.ts';
 import { WatchHub } from './watch-hub.ts';
 
+/** What of an etcd store can be set. Programs that share locks must agree on the prefix. */
 export interface EtcdStoreOptions {
   /** What every key begins with. `''` shares locks with `etcdctl lock` and Go's `concurrency.Mutex`. Default `holdfast/`. */
   readonly prefix?: string | undefined;
