@@ -24,21 +24,25 @@ export interface Timer {
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 
 class SystemTimer implements Timer {
-  #timeout: NodeJS.Timeout | undefined;
+  #timeout: NodeJS.Timeout;
 
   constructor(ms: number, fire: () => void, keepAlive: boolean) {
-    this.#arm(ms, fire, keepAlive);
+    this.#timeout = this.#start(ms, fire, keepAlive);
   }
 
   cancel(): void {
     clearTimeout(this.#timeout);
   }
 
-  #arm(ms: number, fire: () => void, keepAlive: boolean): void {
-    const step = Math.min(Math.max(Math.ceil(ms), 0), TIMEOUT_MAX_MS);
-    const rest = ms - step;
-    this.#timeout = setTimeout(() => (rest > 0 ? this.#arm(rest, fire, keepAlive) : fire()), step);
-    if (!keepAlive) this.#timeout.unref();
+  #start(ms: number, fire: () => void, keepAlive: boolean): NodeJS.Timeout {
+    const next =
+      ms <= TIMEOUT_MAX_MS
+        ? fire
+        : () => {
+            this.#timeout = this.#start(ms - TIMEOUT_MAX_MS, fire, keepAlive);
+          };
+    const timeout = setTimeout(next, Math.min(Math.max(Math.ceil(ms), 0), TIMEOUT_MAX_MS));
+    return keepAlive ? timeout : timeout.unref();
   }
 }
 

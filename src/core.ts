@@ -6,6 +6,7 @@ import { Events } from './events.ts';
 import { Commands } from './hold/command.ts';
 import type { Grant } from './hold/grant.ts';
 import { Keepalive } from './hold/keepalive.ts';
+import { StayAlive } from './hold/stay-alive.ts';
 import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
 import type { Store } from './store/store.ts';
 
@@ -38,6 +39,7 @@ export class Core {
   readonly events = new Events();
   readonly commands: Commands;
   readonly keepalive: Keepalive;
+  readonly stayAlive: StayAlive;
   readonly grants = new Set<Grant>();
   readonly closables = new Set<Closable>();
   readonly stoppables = new Set<Stoppable>();
@@ -55,6 +57,7 @@ export class Core {
     this.nextId = claimIds(this.owner, this.clock);
     this.commands = new Commands(this.clock);
     this.keepalive = new Keepalive(this);
+    this.stayAlive = new StayAlive(this.clock);
     this.#record = RECORDS.get(store) ?? { users: 0, fenceSeen: 0n };
     this.#record.users += 1;
     RECORDS.set(store, this.#record);

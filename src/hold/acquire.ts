@@ -34,22 +34,9 @@ export async function tryAcquire(core: Core, want: Want): Promise<Grant | null> 
   }
 }
 
-/**
- * The only waiting loop: claim; when refused, listen, claim again to close the gap, and then sleep until woken or until the store's own safety
- * net says to ask again. While the store is out of reach it tries again, until the wait runs out.
- */
-export async function acquire(core: Core, want: Want): Promise<Grant> {
-  const attempt = begin(core, want);
-  try {
-    const first = await attempt.askPatiently();
-    if (first !== null) return first;
-    return await attempt.waitInLine();
-  } catch (error) {
-    attempt.abandon(error);
-    throw error;
-  } finally {
-    attempt.end();
-  }
+/** Waits until it is granted, for `waitMs` at most. Not async itself: each frame that a waiter keeps counts when ten thousand wait. */
+export function acquire(core: Core, want: Want): Promise<Grant> {
+  return begin(core, want).untilGranted();
 }
 
 function begin(core: Core, want: Want): Attempt {
@@ -168,7 +155,7 @@ class Attempt {
   }
 
   /** A claim that takes a failing store for a reason to try again later. */
-  async askPatiently(): Promise<Grant | null> {
+  async #askPatiently(): Promise<Grant | null> {
     const { waitMs } = this.#want.settings;
     const limitMs =
       waitMs === 0 ? DEFAULTS.commandMs : Math.min(DEFAULTS.commandMs, Math.max(this.#leftMs, 100));
@@ -182,23 +169,41 @@ class Attempt {
     }
   }
 
-  async waitInLine(): Promise<Grant> {
-    this.#wait ??= new Wait(this.#core, undefined);
-    this.#wait.keepProcessAlive();
-    if (this.#want.settings.waitMs > 0) this.#announceWait();
-    while (this.#leftMs > 0) {
-      const listening = this.#failure === null && (await this.#listen(this.#wait));
-      if (!listening) await this.#wait.sleep(Math.min(this.#delayMs(), this.#leftMs));
-      const grant = await this.askPatiently();
+  /**
+   * The only waiting loop: claim; when refused, listen, claim again to close the gap, and then sleep until woken or until the store's own safety
+   * net says to ask again. While the store is out of reach it tries again, until the wait runs out.
+   */
+  async untilGranted(): Promise<Grant> {
+    try {
+      let grant = await this.#askPatiently();
       if (grant !== null) return grant;
+      const wait = this.#beginWait();
+      while (this.#leftMs > 0) {
+        const listening = this.#failure === null && this.#watch === null && (await this.#listen(wait));
+        if (!listening) await wait.sleep(Math.min(this.#delayMs(), this.#leftMs));
+        grant = await this.#askPatiently();
+        if (grant !== null) return grant;
+      }
+      throw this.#failure ?? (await this.#explainTimeout());
+    } catch (error) {
+      this.abandon(error);
+      throw error;
+    } finally {
+      this.end();
     }
-    if (this.#failure !== null) throw this.#failure;
-    throw await this.#explainTimeout();
   }
 
-  /** Starts to listen, once. True when that has just begun: then a release may have gone by, so the next step is to ask. */
+  #beginWait(): Wait {
+    this.#wait ??= new Wait(this.#core, undefined);
+    this.#wait.keepProcessAlive();
+    const { events, owner } = this.#core;
+    const { waitMs } = this.#want.settings;
+    if (waitMs > 0 && events.wanted('waiting')) events.emit('waiting', { ...this.#ref, owner, waitMs });
+    return this.#wait;
+  }
+
+  /** Starts to listen. True when that went well: a release may have gone by before, so the next step is to ask. */
   async #listen(wait: Wait): Promise<boolean> {
-    if (this.#watch !== null) return false;
     const { commands, store } = this.#core;
     this.#watch = store.watch(this.#ref, wait.wake);
     // Disposed of in the background, whenever it arrives.
@@ -225,12 +230,6 @@ class Attempt {
     if (this.#retryAfterMs === null) return backoff(clock, this.#polls++, pollMs);
     const polled = pollBound ? backoff(clock, this.#polls++, pollMs) : Number.POSITIVE_INFINITY;
     return Math.min(Math.max(this.#retryAfterMs, 1), polled);
-  }
-
-  #announceWait(): void {
-    const { events, owner } = this.#core;
-    if (!events.wanted('waiting')) return;
-    events.emit('waiting', { ...this.#ref, owner, waitMs: this.#want.settings.waitMs });
   }
 
   async #explainTimeout(): Promise<AcquireTimeoutError> {

@@ -2,7 +2,6 @@ import type { Timer } from '../clock.ts';
 import type { Closable, Core } from '../core.ts';
 import type { ClosedError } from '../errors.ts';
 import { onAbort } from './abort.ts';
-import { stayAlive } from './stay-alive.ts';
 
 /**
  * One caller's wait: it can be woken, it can be cut short by the caller's signal or by `close`, and it keeps the process alive once it has to
@@ -12,8 +11,8 @@ export class Wait implements Closable {
   readonly #core: Core;
   readonly #stopListening: (() => void) | null;
   #timer: Timer | null = null;
-  #alive: Timer | null = null;
-  #wake: (() => void) | null = null;
+  #keepsAlive = false;
+  #rise: (() => void) | null = null;
   #woken = false;
   #stopped: { readonly reason: unknown } | null = null;
   #onStop: (() => void) | null = null;
@@ -25,8 +24,8 @@ export class Wait implements Closable {
   }
 
   readonly wake = (): void => {
-    this.#woken = true;
-    this.#wake?.();
+    if (this.#rise === null) this.#woken = true;
+    else this.#rise();
   };
 
   onClose(error: ClosedError): void {
@@ -49,31 +48,34 @@ export class Wait implements Closable {
     });
   }
 
-  /** Returns after a wake-up, also one that came before, or after `ms`. Throws when the wait is cut short. */
-  async sleep(ms: number): Promise<void> {
-    this.throwIfStopped();
-    if (!this.#woken) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-        if (ms !== Number.POSITIVE_INFINITY) {
-          this.#timer = this.#core.clock.startTimer(ms, resolve);
-        }
-      });
-      this.#timer?.cancel();
-      this.#timer = null;
-      this.#wake = null;
+  /** Resolves after a wake-up, also one that came before, or after `ms`. Rejects when the wait is cut short. */
+  sleep(ms: number): Promise<void> {
+    if (this.#stopped !== null) return Promise.reject(this.#stopped.reason);
+    if (this.#woken) {
+      this.#woken = false;
+      return Promise.resolve();
     }
-    this.#woken = false;
-    this.throwIfStopped();
+    return new Promise<void>((resolve, reject) => {
+      this.#rise = () => {
+        this.#rise = null;
+        this.#timer?.cancel();
+        this.#timer = null;
+        if (this.#stopped === null) resolve();
+        else reject(this.#stopped.reason);
+      };
+      if (ms !== Number.POSITIVE_INFINITY) this.#timer = this.#core.clock.startTimer(ms, this.wake);
+    });
   }
 
   /** From here on the process must not end before the wait does. */
   keepProcessAlive(): void {
-    this.#alive ??= stayAlive(this.#core.clock);
+    if (this.#keepsAlive) return;
+    this.#keepsAlive = true;
+    this.#core.stayAlive.begin();
   }
 
   end(): void {
-    this.#alive?.cancel();
+    if (this.#keepsAlive) this.#core.stayAlive.end();
     this.#stopListening?.();
     this.#core.closables.delete(this);
   }
@@ -85,7 +87,7 @@ export class Wait implements Closable {
   #stop(reason: unknown): void {
     if (this.#stopped !== null) return;
     this.#stopped = { reason };
-    this.#wake?.();
+    this.#rise?.();
     this.#onStop?.();
   }
 }

@@ -4,7 +4,6 @@ import { warnOfListener } from '../events.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { backoff, pause } from '../hold/pause.ts';
-import { stayAlive } from '../hold/stay-alive.ts';
 
 /** What a candidate is told of its terms. */
 export interface ElectionHandlers {
@@ -45,13 +44,13 @@ export class Campaign implements Candidate, Stoppable {
     this.#campaign = campaign;
     this.#handlers = handlers;
     core.stoppables.add(this);
-    const alive = stayAlive(core.clock);
+    core.stayAlive.begin();
     const onAbort = (): void => void this.stop();
     signal?.addEventListener('abort', onAbort, { once: true });
     this.#ended = this.#stand().finally(() => {
       signal?.removeEventListener('abort', onAbort);
       core.stoppables.delete(this);
-      alive.cancel();
+      core.stayAlive.end();
     });
   }
 

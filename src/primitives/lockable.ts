@@ -43,7 +43,9 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
   }
 
   async acquire(options?: O): Promise<Hold> {
-    return await this.#acquire(this.#modeOf(options), resolve(this.#settings, options));
+    const mode = this.#modeOf(options);
+    const settings = resolve(this.#settings, options);
+    return this.#again(mode, settings) ?? (await this.#acquire(mode, settings));
   }
 
   async tryAcquire(options?: Omit<O, 'waitMs'>): Promise<Hold | null> {
@@ -59,15 +61,15 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     checkFunction('fn', fn);
     const mode = this.#modeOf(options);
     const settings = resolve(this.#settings, options);
-    const hold = await this.#acquire(mode, settings);
+    const hold = this.#again(mode, settings) ?? (await this.#acquire(mode, settings));
     if (!settings.reentrant) return await runHeld(hold, fn);
     return await runHeld(hold, (held) => runInside({ core: this.#core, hold: held, mode }, () => fn(held)));
   }
 
-  async #acquire(mode: Mode, settings: Settings): Promise<GrantHold> {
-    const again = this.#again(mode, settings);
-    if (again !== null) return again;
-    return new GrantHold(this.#core, await acquire(this.#core, { name: this.#name, mode, settings }));
+  #acquire(mode: Mode, settings: Settings): Promise<GrantHold> {
+    return acquire(this.#core, { name: this.#name, mode, settings }).then(
+      (grant) => new GrantHold(this.#core, grant),
+    );
   }
 
   #again(mode: Mode, settings: Settings): GrantHold | null {

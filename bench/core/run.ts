@@ -1,0 +1,160 @@
+import { getEventListeners } from 'node:events';
+import { Mutex } from 'async-mutex';
+import { createLocks, type Locks, memoryStore } from 'holdfast';
+
+/** What the core costs, on the memory store: ratios within one run, against async-mutex and against itself. */
+
+const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+
+/** Nanoseconds for one round of `work`, which does `rounds` of them. */
+async function timeOf(rounds: number, work: (rounds: number) => Promise<void>): Promise<number> {
+  const startedAt = performance.now();
+  await work(rounds);
+  return ((performance.now() - startedAt) * 1e6) / rounds;
+}
+
+function report(what: string, figure: string, target: string, met: boolean): void {
+  console.log(`${met ? 'ok  ' : 'MISS'}  ${what.padEnd(64)} ${figure.padStart(28)}   target ${target}`);
+  if (!met) process.exitCode = 1;
+}
+
+async function uncontended(): Promise<void> {
+  const theirs = new Mutex();
+  const ours = createLocks(memoryStore()).mutex('bench');
+  const runTheirs = async (rounds: number): Promise<void> => {
+    for (let n = 0; n < rounds; n += 1) (await theirs.acquire())();
+  };
+  const runOurs = async (rounds: number): Promise<void> => {
+    for (let n = 0; n < rounds; n += 1) await (await ours.acquire()).release();
+  };
+  await runTheirs(30_000);
+  await runOurs(30_000);
+  const ratios: number[] = [];
+  const times: [number, number][] = [];
+  for (let round = 0; round < 9; round += 1) {
+    const [a, b] = [await timeOf(50_000, runTheirs), await timeOf(50_000, runOurs)];
+    times.push([a, b]);
+    ratios.push(b / a);
+  }
+  const figure = `${median(times.map(([, b]) => b)).toFixed(0)} ns, ${median(ratios).toFixed(2)} × async-mutex`;
+  report('uncontended acquire + release', figure, '≤ 4 ×', median(ratios) <= 4);
+}
+
+const HAND_OVERS = 10_000;
+
+/**
+ * The time of one hand-over, from the release of one waiter's hold to that of the next, while at least so many wait behind it: twice as many stand in line, and only the first half
+ * of them is timed.
+ */
+async function handOver(waiters: number): Promise<number> {
+  const locks = createLocks(memoryStore({ lineMax: 2 * waiters }), { waitMs: 86_400_000 });
+  const lock = locks.mutex('bench');
+  let spentMs = 0;
+  for (let left = HAND_OVERS; left > 0; left -= waiters) {
+    const blocker = await lock.acquire();
+    let served = 0;
+    const line = Array.from({ length: 2 * waiters }, async () => {
+      const hold = await lock.acquire();
+      served += 1;
+      if (served === waiters) spentMs += performance.now() - startedAt;
+      await hold.release();
+    });
+    while ((await locks.inspect('bench')).waiters.length < 2 * waiters)
+      await new Promise((resolve) => void setImmediate(resolve));
+    // Making the line is not handing over: its garbage is not counted.
+    globalThis.gc?.();
+    const startedAt = performance.now();
+    await blocker.release();
+    await Promise.all(line);
+  }
+  await locks.close();
+  return (spentMs * 1e6) / HAND_OVERS;
+}
+
+async function handOvers(): Promise<void> {
+  await handOver(10);
+  await handOver(10_000);
+  const ratios: number[] = [];
+  const times: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    const [few, many] = [await handOver(10), await handOver(10_000)];
+    times.push(many);
+    ratios.push(many / few);
+  }
+  const figure = `${median(times).toFixed(0)} ns, ${median(ratios).toFixed(2)} × with 10`;
+  report('one hand-over with 10,000 waiters', figure, '≤ 1.5 ×', median(ratios) <= 1.5);
+}
+
+interface Resources {
+  readonly heapKb: number;
+  readonly timers: number;
+}
+
+async function resourcesNow(): Promise<Resources> {
+  for (let turn = 0; turn < 5; turn += 1) {
+    await new Promise((resolve) => void setTimeout(resolve, 60));
+    globalThis.gc?.();
+  }
+  const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  return { heapKb: process.memoryUsage().heapUsed / 1024, timers };
+}
+
+async function growth(
+  what: string,
+  locks: Locks,
+  rounds: number,
+  loop: (locks: Locks, rounds: number) => Promise<void>,
+): Promise<void> {
+  await loop(locks, Math.ceil(rounds / 10));
+  const before = await resourcesNow();
+  await loop(locks, rounds);
+  const after = await resourcesNow();
+  const bytes = ((after.heapKb - before.heapKb) * 1024) / rounds;
+  const timers = after.timers - before.timers;
+  report(
+    what,
+    `${bytes.toFixed(2)} B and ${(timers / rounds).toFixed(4)} timers each`,
+    '≤ 2 B, 0 timers',
+    bytes <= 2 && timers <= 2,
+  );
+}
+
+async function leaks(): Promise<void> {
+  const locks = createLocks(memoryStore());
+  await growth('100,000 × acquire and release: growth', locks, 100_000, async (all, rounds) => {
+    for (let n = 0; n < rounds; n += 1) await (await all.mutex('loop').acquire()).release();
+  });
+  const blocker = await locks.mutex('busy').acquire({ ttlMs: 86_400_000 });
+  const shared = new AbortController();
+  await growth('10,000 × acquire and abort: growth', locks, 10_000, async (all, rounds) => {
+    for (let n = 0; n < rounds; n += 1) {
+      const own = new AbortController();
+      const waiting = all.mutex('busy').acquire({ signal: own.signal });
+      await null;
+      own.abort('enough');
+      await waiting.catch(() => {});
+    }
+    const crowd = Array.from({ length: 100 }, () =>
+      all
+        .mutex('busy')
+        .acquire({ waitMs: 5, signal: shared.signal })
+        .catch(() => {}),
+    );
+    await Promise.all(crowd);
+  });
+  const { waiters } = await locks.inspect('busy');
+  const listeners = getEventListeners(shared.signal, 'abort').length;
+  report(
+    '… places and listeners left behind',
+    `${waiters.length} and ${listeners}`,
+    '0 and 0',
+    waiters.length + listeners === 0,
+  );
+  await blocker.release();
+  await locks.close();
+}
+
+await uncontended();
+await handOvers();
+await leaks();
