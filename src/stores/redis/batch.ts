@@ -15,8 +15,8 @@ export interface Operation<Request, Result> {
   keyCount(items: number): number;
   /** Adds the keys and arguments for all of these to the command. */
   encode(items: readonly { readonly request: Request }[], command: string[]): void;
-  /** Throws a `HoldfastError` for an answer that is one. */
-  decode(request: Request, answer: unknown): Result;
+  /** Throws a `HoldfastError` for an answer that is one. `isRepeat`: the client may have sent it twice, and this answers the second. */
+  decode(request: Request, answer: unknown, isRepeat: boolean): Result;
 }
 
 class Item<Request, Result> {
@@ -46,6 +46,8 @@ interface Call<Request, Result> {
   readonly items: readonly Item<Request, Result>[];
   /** Items that somebody still waits for. */
   waiting: number;
+  /** Of the link, when it was sent. */
+  readonly breaks: number;
 }
 
 /** Most items of one call: a long script would keep everybody else waiting. */
@@ -132,7 +134,7 @@ export class Batch<Request, Result> {
   }
 
   #send(items: readonly Item<Request, Result>[]): void {
-    const call = { items, waiting: items.length };
+    const call = { items, waiting: items.length, breaks: this.#gate.link.breaks };
     for (const item of items) item.call = call;
     this.#calls.add(call);
     this.#run('evalsha', items).then(
@@ -157,17 +159,18 @@ export class Batch<Request, Result> {
 
   #finish(items: readonly Item<Request, Result>[], call: Call<Request, Result>, reply: unknown): void {
     // A call for one item answers without a list: clients are slow to read one.
+    const isRepeat = this.#gate.link.breaks !== call.breaks;
     const answers: readonly unknown[] = Array.isArray(reply) ? reply : [reply];
     for (let index = 0; index < items.length; index += 1) {
       const item = items[index];
-      if (item !== undefined && !item.isSettled) this.#answer(item, answers[index]);
+      if (item !== undefined && !item.isSettled) this.#answer(item, answers[index], isRepeat);
     }
     this.#end(call);
   }
 
-  #answer(item: Item<Request, Result>, answer: unknown): void {
+  #answer(item: Item<Request, Result>, answer: unknown, isRepeat: boolean): void {
     try {
-      const result = this.#operation.decode(item.request, answer);
+      const result = this.#operation.decode(item.request, answer, isRepeat);
       this.#settle(item);
       item.resolve(result);
     } catch (error) {

@@ -20,9 +20,25 @@ export function ioredisLink(client: IoredisClient): Link {
 
 class IoredisLink implements Link {
   readonly #client: IoredisClient;
+  #breaks = 0;
+  #isCounting = false;
+  readonly #onBreak = (): void => {
+    this.#breaks += 1;
+  };
 
   constructor(client: IoredisClient) {
     this.#client = client;
+  }
+
+  get breaks(): number {
+    if (!this.#isCounting) this.#client.on('close', this.#onBreak);
+    this.#isCounting = true;
+    return this.#breaks;
+  }
+
+  leave(): void {
+    if (this.#isCounting) this.#client.off('close', this.#onBreak);
+    this.#isCounting = false;
   }
 
   get keyPrefix(): string {

@@ -14,11 +14,18 @@ export interface Link {
   readonly isReady: boolean;
   /** It will never be ready again, or not before the user does something. Says why. */
   readonly whyClosed: string | null;
+  /**
+   * How often the connection has broken. A client that sends again by itself what it has no answer for may do a command twice, and then only the
+   * second answer is seen.
+   */
+  readonly breaks: number;
   /** Calls back once, when it is ready or closed. */
   onceReady(callback: () => void): void;
   send(name: string, args: string[]): Promise<unknown>;
   /** Opens a connection of its own that listens to one channel for as long as it is not closed. */
   listen(channel: string, listening: Listening): { close(): Promise<void> };
+  /** Takes back what was put on the client. */
+  leave(): void;
   /** Closes the client itself; only for a store that opened it. */
   close(): Promise<void>;
 }

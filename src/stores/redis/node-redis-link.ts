@@ -21,6 +21,8 @@ export function nodeRedisLink(client: NodeRedisClient): Link {
 
 class NodeRedisLink implements Link {
   readonly keyPrefix = '';
+  /** This client never sends twice: what has no answer when the connection breaks is rejected. */
+  readonly breaks = 0;
   readonly #client: NodeRedisClient;
 
   constructor(client: NodeRedisClient) {
@@ -56,6 +58,8 @@ class NodeRedisLink implements Link {
     void listener.start();
     return { close: async () => listener.close() };
   }
+
+  leave(): void {}
 
   async close(): Promise<void> {
     closeQuietly(this.#client);

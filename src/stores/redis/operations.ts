@@ -96,7 +96,16 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, boolean>
       for (const { request } of items) keys.push(command, request.name);
       for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
-    decode: (_request, answer) => textOf(answer) === '1',
+    decode(_request, answer, isRepeat) {
+      const isRemoved = textOf(answer) === '1';
+      // Gone, perhaps by our own first sending: the core knows what that means, we do not.
+      if (!isRemoved && isRepeat) {
+        throw new StoreError('Redis: the connection broke, and the answer to a release was lost', {
+          applied: 'unknown',
+        });
+      }
+      return isRemoved;
+    },
   };
 }
 

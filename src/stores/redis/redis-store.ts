@@ -147,6 +147,7 @@ export class RedisStore implements Store {
     this.#lines.clear();
     this.#observers.clear();
     await this.#listener.close();
+    this.#link.leave();
     if (this.#ownsClient) await this.#link.close();
   }
 

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
+const running = new Set<ChildProcess>();
+
+export interface Worker {
+  readonly pid: number;
+  /** What it says next under this heading, or said already. Rejects when it ends without. */
+  said(what: string): Promise<Record<string, unknown>>;
+  tell(word: string): void;
+  kill(signal: NodeJS.Signals): void;
+  readonly exited: Promise<number | null>;
+}
+
+/** Another process with locks in this Redis. */
+export function startWorker(url: string, task: string, ...args: string[]): Worker {
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', '--unhandled-rejections=strict', WORKER, url, task, ...args],
+    {
+      stdio: ['pipe', 'pipe', 'pipe'],
+    },
+  );
+  running.add(child);
+  let stderr = '';
+  child.stderr.on('data', (data: Buffer) => {
+    stderr += data.toString();
+  });
+  child.stdin.on('error', () => {});
+  const messages: Record<string, unknown>[] = [];
+  const wake: Array<() => void> = [];
+  const notify = (): void => {
+    for (const each of wake.splice(0)) each();
+  };
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    messages.push(JSON.parse(line) as Record<string, unknown>);
+    notify();
+  });
+  let isOver = false;
+  const exited = new Promise<number | null>((resolve) => {
+    child.once('exit', (code) => {
+      running.delete(child);
+      isOver = true;
+      resolve(code);
+      notify();
+    });
+  });
+  return {
+    pid: child.pid ?? -1,
+    exited,
+    tell: (word) => void child.stdin.write(`${word}\n`),
+    kill: (signal) => void child.kill(signal),
+    async said(what) {
+      for (;;) {
+        const found = messages.find((message) => message.what === what);
+        if (found !== undefined) return found;
+        if (isOver) throw new Error(`the worker ended without saying "${what}": ${stderr}`);
+        await new Promise<void>((resolve) => wake.push(resolve));
+      }
+    },
+  };
+}
+
+/** Ends what a failed test has left running, also when it is stopped. */
+export function stopWorkers(): void {
+  for (const child of running) child.kill('SIGKILL');
+}
