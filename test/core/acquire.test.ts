@@ -1,4 +1,3 @@
-import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { AcquireTimeoutError, type Hold, type StoreError } from '../../src/index.ts';
 import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
@@ -260,55 +259,5 @@ describe('acquire while the store fails', () => {
         expect(await store.read('a'), `${fault} at call ${n}`).toEqual([]);
       }
     }
-  });
-});
-
-describe('aborting a wait', () => {
-  it('rejects with the reason, at once, and leaves the line', async () => {
-    const { locks, clock, store } = makeWorld();
-    const hold = await locks().mutex('a').acquire();
-    const controller = new AbortController();
-    const waiting = outcomeOf(locks().mutex('a').acquire({ signal: controller.signal }));
-    await clock.settle();
-    const reason = new Error('changed my mind');
-    controller.abort(reason);
-    await clock.settle();
-    expect(waiting.error).toBe(reason);
-    expect((await store.read('a')).map((claim) => claim.id)).toEqual([hold.id]);
-  });
-
-  it('refuses a signal that is aborted already, before any I/O', async () => {
-    const { faulty } = makeWorld();
-    const { locks, store } = faulty(() => null);
-    await expect(locks.mutex('a').acquire({ signal: AbortSignal.abort('no') })).rejects.toBe('no');
-    expect(store.calls).toHaveLength(0);
-  });
-
-  it('does not touch a hold that was already given', async () => {
-    const { locks, clock } = makeWorld();
-    const controller = new AbortController();
-    const hold = await locks().mutex('a').acquire({ signal: controller.signal });
-    controller.abort();
-    await clock.settle();
-    hold.assertHeld();
-    expect(hold.signal.aborted).toBe(false);
-  });
-
-  it('shares one listener among a thousand waits, and leaves none', async () => {
-    const { locks, clock } = makeWorld();
-    const hold = await locks().mutex('a').acquire();
-    const controller = new AbortController();
-    const waits = Array.from({ length: 1_000 }, () =>
-      locks()
-        .mutex('a')
-        .acquire({ signal: controller.signal })
-        .catch(() => {}),
-    );
-    await clock.settle();
-    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(1);
-    controller.abort();
-    await Promise.all(waits);
-    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
-    await hold.release();
   });
 });

@@ -50,9 +50,8 @@ export function sessionStore(inner: Store): SessionStore {
     },
     async watch(target, wake) {
       assertOpen();
-      const key = target.id ?? '';
-      const own = wakes.get(key) ?? new Set();
-      wakes.set(key, own.add(wake));
+      const own = wakes.get(target.id ?? '') ?? new Set();
+      wakes.set(target.id ?? '', own.add(wake));
       const watch = await inner.watch(target, wake);
       return {
         async [Symbol.asyncDispose]() {
