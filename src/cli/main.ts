@@ -16,6 +16,9 @@ function complain(text: string): void {
   process.stderr.write(`holdfast: ${printable(redactor(...urls)(text))}\n`);
 }
 
+/** The timers of the core do not keep a process alive; here something is always still to be done until it is done. */
+const busy = setInterval(() => {}, 60_000);
+
 async function finish(work: Promise<number>): Promise<void> {
   try {
     process.exitCode = await work;
@@ -38,3 +41,6 @@ try {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   else await finish(Promise.reject(error));
 }
+clearInterval(busy);
+// What is left is background work that nobody waits for.
+process.exit();

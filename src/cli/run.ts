@@ -25,6 +25,9 @@ const PASSED_ON = [
 /** These also end the wait for a lock that is not held yet. */
 const ENDING: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']);
 
+/** The command has ended and nobody waits for anything else: what the store does not answer by then runs out by itself. */
+const CLOSE_MS = 2_000;
+
 /** Runs a command under a lock. Resolves to the exit code. */
 export async function run(
   url: string,
@@ -69,7 +72,7 @@ class Run {
         const hold = await this.#acquire(locks);
         return hold === null ? this.#notInTime() : await this.#hold(locks, hold);
       } finally {
-        await locks.close({ drainMs: 0 });
+        await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
       }
     } catch (error) {
       if (error instanceof Interrupted) return 128 + constants.signals[error.signal];
@@ -127,7 +130,7 @@ class Run {
       return this.#exitCode(await result, hold);
     } finally {
       stop();
-      await hold.release().catch(() => {});
+      await atMost(CLOSE_MS, hold.release());
     }
   }
 
@@ -146,6 +149,11 @@ class Run {
     }
     return result.signal === null ? (result.code ?? EXIT.internal) : 128 + constants.signals[result.signal];
   }
+}
+
+async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+  const quiet = work.catch(() => {});
+  await Promise.race([quiet, new Promise((resolve) => setTimeout(resolve, ms).unref())]);
 }
 
 function lockOf(locks: Locks, name: string, { mode }: RunTerms): Lockable {

@@ -1,0 +1,131 @@
+import { chmodSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../sqlite/support/folder.ts';
+import { holdfast, start, stopAll } from './support/holdfast.ts';
+
+const folder = temporaryFolder();
+const env = { HOLDFAST_URL: `sqlite:${folder.file('locks.db')}` };
+afterEach(stopAll);
+afterAll(() => folder.remove());
+
+const run = (args: string[], command: string[]) => holdfast(['run', ...args, '--', ...command], env);
+
+describe('exit codes', () => {
+  it('the command’s own, and 128 + n when a signal ended it', async () => {
+    expect(await run(['a'], ['true'])).toMatchObject({ code: 0, stderr: '' });
+    expect(await run(['a'], ['sh', '-c', 'exit 7'])).toMatchObject({ code: 7, stderr: '' });
+    expect(await run(['a'], ['sh', '-c', 'kill -TERM $$'])).toMatchObject({ code: 143 });
+    expect(await run(['a'], ['sh', '-c', 'kill -KILL $$'])).toMatchObject({ code: 137 });
+  });
+
+  it('127 for a command that is not there, 126 for one that cannot be run; the lock is free again', async () => {
+    expect(await run(['b'], ['no-such-command'])).toMatchObject({
+      code: 127,
+      stderr: expect.stringContaining('no-such-command'),
+    });
+    writeFileSync(folder.file('plain'), 'text');
+    chmodSync(folder.file('plain'), 0o644);
+    expect(await run(['b'], [folder.file('plain')])).toMatchObject({ code: 126 });
+    expect(await run(['b', '--no-wait'], ['true'])).toMatchObject({ code: 0 });
+  });
+
+  it('75 when the lock could not be had in time, with who holds it', async () => {
+    const holder = await start(['run', 'c', '--', 'sh', '-c', 'echo in; exec sleep 30'], env);
+    await holder.printed('in');
+    expect(await run(['c', '--no-wait'], ['true'])).toMatchObject({
+      code: 75,
+      stderr: expect.stringContaining('"c" is held by'),
+    });
+    const late = await run(['c', '--wait', '300ms'], ['true']);
+    expect(late.code).toBe(75);
+    expect(late.stderr).toContain(`:${holder.child.pid}:`);
+    expect(late.stdout).toBe('');
+  });
+
+  it.each([
+    ['no command', ['run', 'x']],
+    ['no name', ['run']],
+    ['an unknown verb', ['rum', 'x']],
+    ['an unknown option', ['run', 'x', '--hurry', '--', 'true']],
+    ['a duration without a unit', ['run', 'x', '--ttl', '30', '--', 'true']],
+    ['a grace as long as the ttl', ['run', 'x', '--ttl', '5s', '--', 'true']],
+    ['a grace that leaves no time to renew', ['run', 'x', '--ttl', '2s', '--grace', '1990ms', '--', 'true']],
+    ['permits that are none', ['run', 'x', '--permits', '3/2', '--', 'true']],
+    ['shared permits', ['run', 'x', '--shared', '--permits', '1/2', '--', 'true']],
+    ['a name with a control character', ['run', 'a\nb', '--', 'true']],
+    ['a store that does not exist', ['run', 'x', '--store', 'nosuch:thing', '--', 'true']],
+  ])('64 for wrong usage: %s', async (_what, args) => {
+    const { code, stderr } = await holdfast(args, env);
+    expect({ code, said: stderr.length > 0 }).toEqual({ code: 64, said: true });
+  });
+
+  it('69 when the store cannot be reached', async () => {
+    const { code, stderr } = await holdfast(
+      ['run', 'x', '--store', 'sqlite:/no/such/folder/locks.db', '--', 'true'],
+      env,
+    );
+    expect({ code, stderr }).toEqual({
+      code: 69,
+      stderr: expect.stringContaining('/no/such/folder does not exist'),
+    });
+  });
+
+  it('help and the version are no errors', async () => {
+    expect(await holdfast(['--help'], env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('evict'),
+    });
+    expect(await holdfast(['run', '--help'], env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('--grace'),
+    });
+    expect(await holdfast(['--version'], env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    });
+  });
+});
+
+describe('what the command sees', () => {
+  it('the name and a fence that rises, its own arguments untouched, and our standard input', async () => {
+    const script = 'printf "%s|%s|%s|" "$HOLDFAST_NAME" "$HOLDFAST_FENCE" "$1"; cat';
+    const fences: bigint[] = [];
+    for (let round = 0; round < 2; round += 1) {
+      const running = await start(['run', 'the name', '--', 'sh', '-c', script, 'sh', '--ttl $(x) *'], env);
+      running.child.stdin?.end('from outside');
+      const { stdout, code } = await running.result();
+      const [name, fence, argument, input] = stdout.split('|');
+      expect({ code, name, argument, input }).toEqual({
+        code: 0,
+        name: 'the name',
+        argument: '--ttl $(x) *',
+        input: 'from outside',
+      });
+      fences.push(BigInt(fence ?? 0));
+    }
+    expect((fences[1] ?? 0n) > (fences[0] ?? 0n)).toBe(true);
+  });
+
+  it('no descriptor of ours beyond the three', async () => {
+    const { stdout } = await run(
+      ['d'],
+      ['sh', '-c', 'ls /proc/self/fd | wc -l; readlink /proc/$$/fd/3 || echo none'],
+    );
+    expect(stdout).toContain('none');
+  });
+
+  it('readers share, writers do not, permits are counted', async () => {
+    const reader = await start(['run', 'rw', '--shared', '--', 'sh', '-c', 'echo in; exec sleep 30'], env);
+    await reader.printed('in');
+    expect(await run(['rw', '--shared', '--no-wait'], ['true'])).toMatchObject({ code: 0 });
+    expect(await run(['rw', '--no-wait'], ['true'])).toMatchObject({ code: 75 });
+    const permits = await start(
+      ['run', 'sem', '--permits', '2/3', '--', 'sh', '-c', 'echo in; exec sleep 30'],
+      env,
+    );
+    await permits.printed('in');
+    expect(await run(['sem', '--permits', '1/3', '--no-wait'], ['true'])).toMatchObject({ code: 0 });
+    expect(await run(['sem', '--permits', '2/3', '--no-wait'], ['true'])).toMatchObject({ code: 75 });
+    expect(await run(['sem', '--permits', '1/4', '--no-wait'], ['true'])).toMatchObject({ code: 64 });
+  });
+});

@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { storeCases } from '../../../src/testing/index.ts';
+import { type LibraryName, openWith } from './libraries.ts';
+
+// Runs the conformance suite under whatever Node.js runs this file, and prints what failed. Node.js 22.18 and later need no compiler for it.
+
+const library = process.argv[2] as LibraryName;
+const folder = mkdtempSync(join(tmpdir(), 'holdfast-conformance-'));
+const env = {
+  pass: async (ms: number) => void (await sleep(ms)),
+  open: async (options?: { lineMax?: number | undefined }) => {
+    // By its path, where it is the library that the store chooses itself; handed in otherwise.
+    if (library === 'node:sqlite') return sqliteStore(join(folder, 'locks.db'), options);
+    const database = openWith(library, join(folder, 'locks.db'));
+    const store = sqliteStore(database, options);
+    database.close();
+    return store;
+  },
+};
+const probe = await env.open();
+const failures: string[] = [];
+let passed = 0;
+for (const each of storeCases.filter((one) => one.leftOut(probe.traits, env) === null)) {
+  try {
+    await each.run(env);
+    passed += 1;
+  } catch (error) {
+    failures.push(`${each.name}: ${(error as Error).stack}`);
+  }
+}
+await probe.close();
+rmSync(folder, { recursive: true, force: true });
+console.log(JSON.stringify({ node: process.version, library, passed, failures }));
