@@ -92,6 +92,8 @@ interface Resources {
 }
 
 async function resourcesNow(): Promise<Resources> {
+  // Time limits of commands that are through are forgotten together when they would have run out, within five seconds.
+  await new Promise((resolve) => void setTimeout(resolve, 5_500));
   for (let turn = 0; turn < 5; turn += 1) {
     await new Promise((resolve) => void setTimeout(resolve, 60));
     globalThis.gc?.();
