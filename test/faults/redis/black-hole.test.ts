@@ -28,7 +28,9 @@ describe.each(LIBRARIES)('row 21: a link that swallows everything, under %s', (l
 
     // A command that is never answered ends by its own limit, and says that nobody knows.
     const startedMs = performance.now();
-    await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({ code: 'STORE' });
+    await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({
+      code: 'STORE',
+    });
     expect(performance.now() - startedMs).toBeLessThan(5_000);
     proxy.pass();
     expect(await next.release()).toBe(true);

@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
+import { LIBRARIES } from '../../support/redis-clients.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterEach(async () => {
+  await stage.admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
+  it('no new locks, but renewals, releases and hand-overs go on', async () => {
+    const { admin, server } = stage;
+    const locks = await stage.locks(library, server.url, { ttlMs: 1_500 });
+    const others = await stage.locks(library, server.url, { ttlMs: 1_500 });
+    const name = `oom-${library}`;
+    const hold = await locks.mutex(name).acquire();
+    const pending = others.mutex(name).acquire();
+    await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
+    await admin.config('SET', 'maxmemory', '1');
+
+    await expect(locks.mutex(`new-${library}`).tryAcquire()).rejects.toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+    });
+    await expect(locks.semaphore(`s-${library}`, { permits: 2 }).tryAcquire()).rejects.toMatchObject({
+      applied: 'no',
+    });
+    await sleep(2_000);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    const next = await pending;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    expect(await next.release()).toBe(true);
+
+    await admin.config('SET', 'maxmemory', '0');
+    const after = await locks.mutex(`new-${library}`).acquire();
+    expect(after.fence).toBeGreaterThan(next.fence);
+    await after.release();
+    await eventually('nothing is left', async () => (await admin.keys('*')).length === 1);
+  });
+});
+
+describe('row 26: a server that evicts', () => {
+  it.each(['allkeys-random', 'allkeys-lru', 'volatile-ttl'])(
+    'is refused under %s, with what to do',
+    async (policy) => {
+      const { admin, server } = stage;
+      await admin.config('SET', 'maxmemory', '100mb', 'maxmemory-policy', policy);
+      const locks = await stage.locks('ioredis', server.url);
+      await expect(locks.mutex('x').acquire()).rejects.toMatchObject({
+        code: 'UNSUPPORTED',
+        message: expect.stringContaining('allowEviction'),
+      });
+      // Nothing has to be made anew once the server is set right.
+      await admin.config('SET', 'maxmemory-policy', 'noeviction');
+      expect(await (await locks.mutex('x').acquire()).release()).toBe(true);
+    },
+  );
+
+  it('takes a lock away when it was accepted: the holder is told within one renewal, and fences tell them apart', async () => {
+    const { admin, server } = stage;
+    await admin.config('SET', 'maxmemory', '3mb', 'maxmemory-policy', 'allkeys-random');
+    const locks = await stage.locks('ioredis', server.url, { ttlMs: 1_500, allowEviction: true });
+    const hold = await locks.mutex('evicted').acquire();
+    const filler = 'x'.repeat(10_000);
+    for (let n = 0; (await admin.exists('holdfast:evicted')) === 1; n += 1) {
+      expect(n).toBeLessThan(20_000);
+      await admin.set(`fill-${n}`, filler);
+    }
+    const next = await locks.mutex('evicted').tryAcquire();
+    await eventually('the holder is told', () => hold.signal.aborted, 3_000);
+    expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'taken' });
+    if (next !== null) expect(next.fence).toBeGreaterThan(hold.fence);
+    await admin.flushall();
+  });
+});
+
+describe.each(LIBRARIES)('row 27: others at our keys, under %s', (library) => {
+  it.each(['FLUSHALL', 'DEL'])('%s: lost within one renewal, and the next fence is greater', async (how) => {
+    const { admin, server } = stage;
+    const locks = await stage.locks(library, server.url, { ttlMs: 1_200 });
+    const name = `wiped-${how}-${library}`;
+    const hold = await locks.mutex(name).acquire();
+    const readers = await locks.readWriteLock(`${name}-rw`).read.acquire();
+    if (how === 'FLUSHALL') await admin.flushall();
+    else await admin.del(`holdfast:${name}`, `holdfast:${name}-rw`);
+    const next = await locks.mutex(name).acquire();
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 3_000);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+    expect(await next.release()).toBe(true);
+    const writer = await locks.readWriteLock(`${name}-rw`).write.acquire();
+    expect(writer.fence).toBeGreaterThan(readers.fence);
+    await writer.release();
+  });
+
+  it('a key of another type fails its own claim, is not overwritten, and harms no other in the same call', async () => {
+    const { admin, server } = stage;
+    const locks = await stage.locks(library, server.url);
+    await admin.lpush(`holdfast:list-${library}`, 'theirs');
+    const results = await Promise.allSettled(
+      [`before-${library}`, `list-${library}`, `after-${library}`].map((name) =>
+        locks.mutex(name).tryAcquire(),
+      ),
+    );
+    expect(results.map((result) => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(results[1]).toMatchObject({
+      reason: { code: 'STORE', applied: 'no', message: expect.stringContaining('WRONGTYPE') },
+    });
+    expect(await admin.lrange(`holdfast:list-${library}`, 0, -1)).toEqual(['theirs']);
+    for (const result of results) if (result.status === 'fulfilled') await result.value?.release();
+    await expect(locks.semaphore(`list-${library}`, { permits: 2 }).tryAcquire()).rejects.toMatchObject({
+      applied: 'no',
+    });
+    await admin.del(`holdfast:list-${library}`);
+  });
+});
