@@ -4,7 +4,6 @@ import type { ClaimOutcome, ClaimRequest } from '../../store/store.ts';
 import { isLeaseGone } from './calls.ts';
 import { Claim } from './claim.ts';
 import { fenceTooLow } from './entrance.ts';
-import { unknownLease } from './lease.ts';
 import { type Place, secondsFor } from './lease-pool.ts';
 import type { Parts } from './parts.ts';
 
@@ -66,11 +65,12 @@ export class Asking {
     const place = await leases.forClaim(request.ttlMs);
     const lock = keys.lock(request.name);
     const claim = new Claim(request, request.mode, lock, lock.claim(request.id, request.mode), place.lease);
+    const isRepeat = claims.get(request) !== undefined;
     claims.add(claim);
     claim.trust(sent);
     claim.isEntering = true;
     try {
-      const outcome = await this.#entered(claim, request, place, sent);
+      const outcome = await this.#entered(claim, request, place, sent, isRepeat);
       if (outcome === null) this.#forget(claim);
       return outcome;
     } catch (error) {
@@ -90,18 +90,15 @@ export class Asking {
     request: ClaimRequest,
     place: Place,
     sent: Instant,
+    isRepeat: boolean,
   ): Promise<ClaimOutcome | null> {
     const { entrance, keeper, waiters } = this.#parts;
-    const entry = await entrance.enter(claim, request);
+    const entry = await entrance.enter(claim, request, isRepeat);
     if (entry.kind === 'refused') {
       this.#forget(claim);
       return { granted: false, retryAfterMs: null };
     }
-    if (entry.kind === 'asked before') {
-      // Which lease it came to be on is not known, so it is moved.
-      claim.moveTo(unknownLease(this.#parts.clock));
-      return await this.#askInLine(claim, request, sent);
-    }
+    if (entry.kind === 'asked before') return await this.#askInLine(claim, request, sent);
     if (entry.verdict.granted) {
       await confirm(place, entry.term);
       return this.#grant(claim, sent);

@@ -1,14 +1,17 @@
+import type { Clock } from '../../clock.ts';
 import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
 import { grantedCount } from '../../store/grant-rule.ts';
 import type { ClaimRequest } from '../../store/store.ts';
 import type { Claim } from './claim.ts';
 import type { RangeReply } from './client.ts';
+import { standTxn, tryTxn } from './entry-txn.ts';
+import { unknownLease } from './lease.ts';
 import { disagreement, parseAhead, type Verdict } from './line.ts';
-import { enterTxn, type LineReader, tryTxn } from './line-reader.ts';
+import type { LineReader } from './line-reader.ts';
 import type { Transactions, WriteResult } from './transactions.ts';
 
 /**
- * `asked before`: the claim was there already, since the answer to an earlier request was lost; its `revision` is known now. `refused`: it is not in the line.
+ * `asked before`: the claim was there already, since the answer to an earlier request was lost; its `revision` is known now, unless it has gone meanwhile. `refused`: it is not in the line.
  */
 export type Entry =
   | { readonly kind: 'entered'; readonly verdict: Verdict; readonly revision: bigint; readonly term: number }
@@ -22,41 +25,66 @@ export class Entrance {
   readonly #transactions: Transactions;
   readonly #reader: LineReader;
   readonly #lineMax: number;
+  readonly #clock: Clock;
 
-  constructor(transactions: Transactions, reader: LineReader, lineMax: number) {
+  constructor(transactions: Transactions, reader: LineReader, lineMax: number, clock: Clock) {
+    this.#clock = clock;
     this.#transactions = transactions;
     this.#reader = reader;
     this.#lineMax = lineMax;
   }
 
-  /** One transaction when the lock is free. Rejects with an unknown outcome only when the key may have been created and may still be there. */
-  async enter(claim: Claim, request: ClaimRequest): Promise<Entry> {
-    if (request.wait || request.mode.kind === 'permits') return await this.#stand(claim, request);
-    const result = await this.#transactions.write(
-      tryTxn(claim, request.mode, request.note),
-      conflicts(claim),
-    );
+  /**
+   * One transaction when the lock is free. `isRepeat`: an earlier request by this id may have done its work. Rejects with an unknown outcome only when the key may have been created and
+   * may still be there.
+   */
+  async enter(claim: Claim, request: ClaimRequest, isRepeat: boolean): Promise<Entry> {
+    const { mode, note, wait } = request;
+    if (!wait && mode.kind !== 'permits') return await this.#try(claim, request, isRepeat);
+    const result = await this.#transactions.write(standTxn(claim, note), conflicts(claim));
+    if (mode.kind !== 'permits' && result.succeeded)
+      return await this.#checkFence(claim, request, result, { granted: true });
+    const [found = NONE, self = found, total = found] = result.ranges;
+    claim.revision = revisionIn(self, claim.key) ?? (await this.#reader.revisionOf(claim.key));
+    if (claim.revision !== result.revision) return { kind: 'asked before' };
+    return await this.#stand(claim, request, result, found, Number(total.count));
+  }
+
+  async #try(claim: Claim, request: ClaimRequest, isRepeat: boolean): Promise<Entry> {
+    const { mode, note } = request;
+    const result = await this.#transactions.write(tryTxn(claim, note), conflicts(claim));
     if (result.succeeded) return await this.#checkFence(claim, request, result, { granted: true });
-    const [own = NONE, found = NONE] = result.ranges;
-    if (this.#wasThere(claim, own)) return { kind: 'asked before' };
-    const ahead = parseAhead(claim.lock, request.mode, found, claim.key);
-    if (ahead.isUnclear) return await this.#stand(claim, request);
-    const present = disagreement(request.mode, ahead.claims);
-    if (present !== null) throw new ModeMismatchError(request.name, request.mode, present);
+    if (isRepeat || result.attempts > 1) {
+      claim.revision = await this.#reader.revisionOf(claim.key);
+      if (claim.revision !== null) {
+        claim.moveTo(unknownLease(this.#clock));
+        return { kind: 'asked before' };
+      }
+    }
+    const ahead = parseAhead(claim.lock, mode, result.ranges[0] ?? NONE, claim.key);
+    // What was read does not show whether the lock is free: stand in line, and leave it again when it is not.
+    if (ahead.isUnclear)
+      return await this.enter(claim, { ...request, wait: true }, true).then((entry) =>
+        this.#leave(claim, entry),
+      );
+    const present = disagreement(mode, ahead.claims);
+    if (present !== null) throw new ModeMismatchError(request.name, mode, present);
     return { kind: 'refused' };
   }
 
-  async #stand(claim: Claim, request: ClaimRequest): Promise<Entry> {
-    const result = await this.#transactions.write(
-      enterTxn(claim, request.mode, request.note),
-      conflicts(claim),
-    );
-    const [found = NONE, total = NONE] = result.ranges;
-    if (!result.succeeded) {
-      if (this.#wasThere(claim, found)) return { kind: 'asked before' };
-      throw new StoreError('etcd gave an answer that makes no sense', { applied: 'unknown' });
-    }
-    claim.revision = result.revision;
+  async #leave(claim: Claim, entry: Entry): Promise<Entry> {
+    if (entry.kind !== 'entered' || entry.verdict.granted) return entry;
+    await this.withdraw(claim);
+    return { kind: 'refused' };
+  }
+
+  async #stand(
+    claim: Claim,
+    request: ClaimRequest,
+    result: WriteResult,
+    found: RangeReply,
+    total: number,
+  ): Promise<Entry> {
     const ahead = parseAhead(claim.lock, request.mode, found, claim.key);
     const present = disagreement(request.mode, ahead.claims);
     if (present !== null) {
@@ -68,7 +96,7 @@ export class Entrance {
       await this.withdraw(claim);
       return { kind: 'refused' };
     }
-    if (!verdict.granted) await this.#checkBound(claim, request, Number(total.count));
+    if (!verdict.granted) await this.#checkBound(claim, request, total);
     return await this.#checkFence(claim, request, result, verdict);
   }
 
@@ -79,13 +107,6 @@ export class Entrance {
     } catch (error) {
       throw new StoreError('A claim could not be taken back', { cause: error, applied: 'unknown' });
     }
-  }
-
-  #wasThere(claim: Claim, own: RangeReply): boolean {
-    const [kv] = own.kvs;
-    if (kv === undefined) return false;
-    claim.revision = BigInt(kv.create_revision);
-    return true;
   }
 
   async #checkBound(claim: Claim, request: ClaimRequest, total: number): Promise<void> {
@@ -122,3 +143,8 @@ export function fenceTooLow(revision: bigint, fenceAbove: bigint): StoreError {
 
 /** Two new claims of one lock must not get the same create revision. */
 const conflicts = (claim: Claim): string[] => [claim.keyText, claim.lock.from.toString('latin1')];
+
+function revisionIn(reply: RangeReply, key: Buffer): bigint | null {
+  const kv = reply.kvs.find((each) => each.key.equals(key));
+  return kv === undefined ? null : BigInt(kv.create_revision);
+}

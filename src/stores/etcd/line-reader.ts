@@ -1,6 +1,6 @@
-import type { ClaimRef, Mode } from '../../store/store.ts';
+import type { ClaimRef } from '../../store/store.ts';
 import type { Claim } from './claim.ts';
-import type { KeyValue, TxnRequest } from './client.ts';
+import type { KeyValue } from './client.ts';
 import type { LockKeys } from './key.ts';
 import {
   type Ahead,
@@ -73,6 +73,13 @@ export class LineReader {
     return ranges[0]?.kvs ?? [];
   }
 
+  /** The create revision of a key; `null` when there is no such key. */
+  async revisionOf(key: Buffer): Promise<bigint | null> {
+    const { ranges } = await this.#transactions.read([{ key, keys_only: true }]);
+    const kv = ranges[0]?.kvs[0];
+    return kv === undefined ? null : BigInt(kv.create_revision);
+  }
+
   async find(lock: LockKeys, ref: ClaimRef): Promise<Standing | null> {
     return (await this.whole(lock)).find((claim) => claim.id === ref.id) ?? null;
   }
@@ -88,38 +95,4 @@ export class LineReader {
       [key.toString('latin1')],
     );
   }
-}
-
-/** Takes the lock only when nothing stands in the way, and leaves no trace otherwise. Not for permits: those must be counted first. */
-export function tryTxn(claim: Claim, mode: Mode, note: string): TxnRequest {
-  const { lock, key, lease } = claim;
-  return {
-    compare: [
-      {
-        target: 'Create',
-        result: 'Equal',
-        key: lock.from,
-        range_end: lock.blockingEnd(mode),
-        create_revision: '0',
-      },
-      // A reader's own key does not stand in its way: without this it would be created twice.
-      { target: 'Create', result: 'Equal', key, create_revision: '0' },
-    ],
-    success: [{ request_put: { key, value: Buffer.from(note), lease: lease.id } }],
-    failure: [{ request_range: { key, keys_only: true } }, { request_range: lookAhead(lock, mode, null) }],
-  };
-}
-
-/** Enters the line, and in the same step sees what is ahead. */
-export function enterTxn(claim: Claim, mode: Mode, note: string): TxnRequest {
-  const { lock, key, lease } = claim;
-  return {
-    compare: [{ target: 'Create', result: 'Equal', key, create_revision: '0' }],
-    success: [
-      { request_put: { key, value: Buffer.from(note), lease: lease.id } },
-      { request_range: lookAhead(lock, mode, null) },
-      { request_range: { key: lock.from, range_end: lock.end, count_only: true } },
-    ],
-    failure: [{ request_range: { key, keys_only: true } }],
-  };
 }

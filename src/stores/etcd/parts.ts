@@ -55,7 +55,7 @@ export function makeParts(client: EtcdClient, options: EtcdStoreOptions): Parts 
     reader,
     keepAlives,
     leases,
-    entrance: new Entrance(transactions, reader, options.lineMax ?? DEFAULTS.lineMax),
+    entrance: new Entrance(transactions, reader, options.lineMax ?? DEFAULTS.lineMax, clock),
     keeper: new Keeper(leases, transactions),
     hub,
     waiters: new Waiters(hub),
