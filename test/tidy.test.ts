@@ -34,8 +34,9 @@ describe('a tidy check', () => {
     expect(check.find(check.good)).toEqual([]);
   });
 
-  it.each(Object.keys(SEAM_EXCEPTIONS))('makes no exception that nobody needs: %s', (path) => {
-    expect(clockSeam.find({ path, text: textOf.get(path) ?? '' })).not.toEqual([]);
+  it.each(Object.keys(SEAM_EXCEPTIONS))('makes no exception that nobody needs: %s', (exception) => {
+    const excepted = files.filter(({ path }) => path.startsWith(exception));
+    expect(excepted.flatMap((file) => clockSeam.find(file))).not.toEqual([]);
   });
 
   it('looks at the repository, not at nothing', () => {

@@ -20,6 +20,7 @@ export interface RedisFenceGate {
   write(resource: string, fence: bigint, write: FencedWrite): Promise<unknown>;
 }
 
+/** What of a gate in Redis can be set. Programs that write to the same resources must agree on it. */
 export interface RedisFenceGateOptions {
   /** Put before the key that remembers a resource's greatest fence. Default `holdfast:`. */
   readonly prefix?: string | undefined;

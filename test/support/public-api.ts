@@ -25,9 +25,8 @@ export function readPublicApi(folder: string): PublicApi {
     },
   );
   const reader = new ApiReader(program.getTypeChecker(), folder);
-  const sections = files.map(({ entry, path }) =>
-    reader.readEntry(entry.specifier, program.getSourceFile(path)),
-  );
+  for (const { entry, path } of files) reader.readExports(entry.specifier, program.getSourceFile(path));
+  const sections = files.map(({ entry }) => reader.describeEntry(entry.specifier));
   return { text: sections.join('\n'), undocumented: reader.undocumented };
 }
 
@@ -36,27 +35,36 @@ class ApiReader {
   readonly #checker: ts.TypeChecker;
   readonly #folder: string;
   readonly #printer = ts.createPrinter({ removeComments: true });
-  /** Under which entry a declaration was printed first. */
-  readonly #printed = new Map<ts.Symbol, string>();
+  readonly #exports = new Map<string, ReadonlyMap<string, ts.Symbol>>();
+  /** The entry under which a declaration stands: the first that exports it or, when none does, the first that uses it. */
+  readonly #home = new Map<ts.Symbol, string>();
 
   constructor(checker: ts.TypeChecker, folder: string) {
     this.#checker = checker;
     this.#folder = folder;
   }
 
-  readEntry(specifier: string, source: ts.SourceFile | undefined): string {
+  readExports(specifier: string, source: ts.SourceFile | undefined): void {
     const module = source && this.#checker.getSymbolAtLocation(source);
     if (module === undefined) throw new Error(`${specifier} exports nothing`);
-    const exported = new Map(
-      this.#checker.getExportsOfModule(module).map((each) => [each.name, this.#resolve(each)] as const),
-    );
+    const exported = this.#checker
+      .getExportsOfModule(module)
+      .map((each) => [each.name, this.#resolve(each)] as const);
+    this.#exports.set(specifier, new Map(exported));
     for (const [name, symbol] of exported) {
+      if (!this.#home.has(symbol)) this.#home.set(symbol, specifier);
       if (symbol.getDocumentationComment(this.#checker).length === 0)
         this.undocumented.push(`${specifier}: ${name}`);
     }
-    const names = [...exported.keys()].sort();
-    const lines = names.map((name) => this.#describe(specifier, name, exported.get(name)));
-    const inner = this.#reachable([...exported.values()]).filter((symbol) => !this.#printed.has(symbol));
+  }
+
+  describeEntry(specifier: string): string {
+    const exported = this.#exports.get(specifier) ?? new Map<string, ts.Symbol>();
+    const lines = [...exported]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, symbol]) => this.#describe(specifier, name, symbol));
+    const inner = this.#reachable([...exported.values()]).filter((symbol) => !this.#home.has(symbol));
+    for (const symbol of inner) this.#home.set(symbol, specifier);
     const innerLines = inner.map((symbol) => this.#describe(specifier, symbol.name, symbol)).sort();
     const rest =
       innerLines.length === 0 ? [] : ['', `## used by ${specifier}, not exported`, '', ...innerLines];
@@ -67,11 +75,9 @@ class ApiReader {
     return symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
   }
 
-  #describe(specifier: string, name: string, symbol: ts.Symbol | undefined): string {
-    const before = symbol && this.#printed.get(symbol);
-    if (before !== undefined && before !== specifier) return `${name}: as in ${before}`;
-    if (symbol === undefined) return name;
-    this.#printed.set(symbol, specifier);
+  #describe(specifier: string, name: string, symbol: ts.Symbol): string {
+    const home = this.#home.get(symbol);
+    if (home !== specifier) return `${name}: as in ${home}`;
     const text = (symbol.declarations ?? []).map((each) => this.#print(each)).join('\n');
     return name === symbol.name ? text : `${name}: ${text}`;
   }

@@ -22,7 +22,7 @@ export interface Check {
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-const IGNORED = new Set(['.git', 'node_modules', 'dist', 'coverage']);
+const IGNORED = new Set(['.git', '.tmp', 'node_modules', 'dist', 'coverage']);
 const BINARY = new Set(['.png', '.jpg', '.gif', '.ico', '.woff2', '.db', '.tgz']);
 
 /** Every text file of the repository, also those not committed yet: a mistake is best found before. */
