@@ -1,6 +1,7 @@
 import type { Locks } from '../locks.ts';
 import { openLocks } from '../open.ts';
 import type { ClaimView, LockView } from '../view.ts';
+import { atMost, within } from './bounded.ts';
 import { EXIT } from './exit-code.ts';
 import { duration, type Paint, painter, printable, quoted, table } from './text.ts';
 
@@ -8,12 +9,15 @@ interface JsonOption {
   readonly json?: boolean;
 }
 
+const ANSWER_MS = 6_000;
+const CLOSE_MS = 1_000;
+
 async function withLocks<T>(url: string, look: (locks: Locks) => Promise<T>): Promise<T> {
-  const locks = await openLocks(url);
+  const locks = await within(ANSWER_MS, openLocks(url));
   try {
-    return await look(locks);
+    return await within(ANSWER_MS, look(locks));
   } finally {
-    await locks.close({ drainMs: 0 });
+    await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
   }
 }
 

@@ -6,6 +6,7 @@ import type { Locks } from '../locks.ts';
 import { openLocks } from '../open.ts';
 import type { Lockable } from '../primitives/lockable.ts';
 import { type RunOptions, type RunTerms, resolveRun } from './arguments.ts';
+import { atMost } from './bounded.ts';
 import { EXIT } from './exit-code.ts';
 import { type CommandResult, GuardedCommand } from './guarded-command.ts';
 import { painter, quoted } from './text.ts';
@@ -149,11 +150,6 @@ class Run {
     }
     return result.signal === null ? (result.code ?? EXIT.internal) : 128 + constants.signals[result.signal];
   }
-}
-
-async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
-  const quiet = work.catch(() => {});
-  await Promise.race([quiet, new Promise((resolve) => setTimeout(resolve, ms).unref())]);
 }
 
 function lockOf(locks: Locks, name: string, { mode }: RunTerms): Lockable {

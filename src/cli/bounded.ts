@@ -1,0 +1,17 @@
+import { StoreError } from '../errors.ts';
+
+/** Waits for it, but no longer than that, and whatever comes of it. For clean-up that nobody depends on. */
+export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+  await Promise.race([work.catch(() => {}), new Promise((resolve) => setTimeout(resolve, ms).unref())]);
+}
+
+/** Settles as the work does, or rejects with a `StoreError` when it takes longer: a client library may wait for its server for ever. */
+export async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  const late = new Promise<never>((_resolve, reject) => {
+    setTimeout(
+      () => reject(new StoreError(`The store did not answer in ${ms / 1000} s`, { applied: 'unknown' })),
+      ms,
+    ).unref();
+  });
+  return await Promise.race([work, late]);
+}

@@ -1,0 +1,192 @@
+import { execFile } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { parseDuration, parsePermits, resolveRun } from '../../src/cli/arguments.ts';
+import { redactor } from '../../src/cli/store-url.ts';
+import { duration, painter, printable } from '../../src/cli/text.ts';
+import { describeWait } from '../../src/cli/waiting-line.ts';
+import { createLocks, type LockView } from '../../src/index.ts';
+import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { temporaryFolder } from '../sqlite/support/folder.ts';
+import { holdfast, holdfastFile, start, stopAll } from './support/holdfast.ts';
+
+const run = promisify(execFile);
+const folder = temporaryFolder();
+const path = folder.file('locks.db');
+const env = { HOLDFAST_URL: `sqlite:${path}` };
+afterEach(stopAll);
+afterAll(() => folder.remove());
+
+describe('list, show and evict', () => {
+  it('show who holds what and who waits, for people and as JSON', async () => {
+    const locks = createLocks(sqliteStore(path), { owner: 'web-1' });
+    const hold = await locks.mutex('deploy').acquire({ metadata: { job: 'v2' } });
+    const reader = await locks.readWriteLock('report').read.acquire();
+    const waiting = locks.mutex('deploy').acquire();
+    await sleep(100);
+
+    const listed = await holdfast(['list'], env);
+    expect(listed.stdout).toMatch(
+      /^LOCK +KIND +HOLDERS +WAITING +HELD BY +FOR +ENDS\ndeploy +exclusive +1 +1 +web-1 .*\nreport +shared +1 +0 +web-1 \(reads\)/,
+    );
+    const json = JSON.parse((await holdfast(['list', 'dep', '--json'], env)).stdout) as unknown[];
+    expect(json).toMatchObject([
+      {
+        name: 'deploy',
+        kind: 'exclusive',
+        holders: [{ id: hold.id, owner: 'web-1', fence: hold.fence.toString(), metadata: { job: 'v2' } }],
+      },
+    ]);
+    const shown = await holdfast(['show', 'deploy'], env);
+    expect(shown.stdout).toMatch(/held {2}web-1 for .*, ends in .* unless renewed/);
+    expect(shown.stdout).toContain(`claim ${hold.id}`);
+    expect(shown.stdout).toContain('{"job":"v2"}');
+    expect(shown.stdout).toMatch(/1\. {2}web-1/);
+
+    expect(await holdfast(['evict', 'deploy', 'nobody'], env)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('was gone already'),
+    });
+    const evicted = await holdfast(['evict', 'deploy', hold.id, '--json'], env);
+    expect({ code: evicted.code, ...JSON.parse(evicted.stdout) }).toEqual({
+      code: 0,
+      name: 'deploy',
+      id: hold.id,
+      evicted: true,
+    });
+    const next = await waiting;
+    expect(next.fence > hold.fence).toBe(true);
+    await Promise.all([next.release(), reader.release(), hold.release()]);
+    expect((await holdfast(['list'], env)).stdout).toContain('No lock is held');
+    expect((await holdfast(['show', 'deploy'], env)).stdout).toContain('free');
+    await locks.close();
+  });
+
+  it('print no control character, whatever a name or an owner holds', async () => {
+    const locks = createLocks(sqliteStore(path), { owner: 'x' });
+    const hold = await locks.mutex('red \u202Etxt').acquire();
+    const { stdout } = await holdfast(['list'], env);
+    expect(stdout).toContain('red \\u{202e}txt');
+    await hold.release();
+    await locks.close();
+    expect(printable('a\u001b[2Jb\n\u0007')).toBe('a\\u{1b}[2Jb\\u{a}\\u{7}');
+  });
+});
+
+describe('the store', () => {
+  it('is a file in the user’s state folder unless it is named', async () => {
+    const home = folder.file('home');
+    const { code } = await holdfast(['run', 'x', '--', 'true'], { HOLDFAST_URL: '', XDG_STATE_HOME: home });
+    expect(code).toBe(0);
+    expect(existsSync(`${home}/holdfast/locks.db`)).toBe(true);
+    expect(statSync(`${home}/holdfast`).mode & 0o077).toBe(0);
+  });
+
+  it('is named by --store before HOLDFAST_URL', async () => {
+    const other = folder.file('other.db');
+    await holdfast(['list', '--store', `sqlite:${other}`], env);
+    expect(existsSync(other)).toBe(true);
+  });
+
+  const SECRET = 's3cr%20et';
+  it.each([
+    ['in HOLDFAST_URL', ['list'], `nosuch://user:${SECRET}@host:1/0?password=hunter2`],
+    ['in --store', ['list', '--store', `nosuch://user:${SECRET}@host:1/0?password=hunter2`], ''],
+    ['of a store that cannot be reached', ['list'], `redis://user:${SECRET}@127.0.0.1:1/0`],
+    ['in a path', ['list'], `sqlite:/no/such/user:${SECRET}@host/hunter2`],
+  ])('keeps its password to itself: %s', async (what, args, url) => {
+    const { code, stdout, stderr } = await holdfast(args, { HOLDFAST_URL: url });
+    expect(code).not.toBe(0);
+    expect(stderr).not.toBe('');
+    if (what !== 'in a path') expect(stdout + stderr).not.toMatch(/s3cr|hunter2/);
+  });
+
+  it('takes secrets out of any text', () => {
+    const hide = redactor('redis://u:p%40ss@h,g/0?token=abc&x=1', undefined, 'sqlite:./x.db');
+    expect(hide('cannot reach redis://u:p%40ss@h,g/0?token=abc&x=1')).toBe(
+      'cannot reach redis://***@h,g/0?token=***&x=1',
+    );
+    expect(hide('WRONGPASS p@ss')).toBe('WRONGPASS ***');
+    expect(hide('nothing here')).toBe('nothing here');
+  });
+
+  it('warns of a password that every user of the machine can see', async () => {
+    const { stderr } = await holdfast(['list', '--store', 'nosuch://u:pw@h'], env);
+    expect(stderr).toContain('can be seen by every user');
+  });
+});
+
+describe('while it waits on a terminal', () => {
+  it('says who holds the lock and for how long, and clears that line', async () => {
+    const holder = await start(['run', 'busy', '--', 'sh', '-c', 'echo in; sleep 2.5'], env);
+    await holder.printed('in');
+    // `script` gives it a terminal.
+    const command = `${process.execPath} ${await holdfastFile()} run busy -- echo mine`;
+    const { stdout } = await run('script', ['-qec', command, '/dev/null'], {
+      env: { ...process.env, ...env, TERM: 'xterm' },
+    });
+    expect(stdout).toMatch(/waiting for "busy", .*; held by ".*:\d+:\w+" for \d+/);
+    expect(stdout.slice(stdout.lastIndexOf('\r\u001b[2K'))).toMatch(/mine/);
+  });
+
+  it('words it for people', () => {
+    const claim = {
+      id: 'i',
+      fence: 1n,
+      mode: { kind: 'exclusive' },
+      expiresInMs: 1,
+      metadata: null,
+    } as const;
+    const view: LockView = {
+      name: 'x',
+      kind: 'exclusive',
+      permits: null,
+      holders: [{ ...claim, owner: 'web-1', heldForMs: 65_000 }],
+      waiters: [
+        { ...claim, owner: 'other', heldForMs: null },
+        { ...claim, owner: 'me', heldForMs: null },
+      ],
+    };
+    expect(describeWait('x', view, 'me', 3_000)).toBe(
+      'waiting for "x", 3 s; held by "web-1" for 1 min 5 s; 1 ahead of us',
+    );
+    expect(describeWait('x', null, 'me', 300)).toBe('waiting for "x", 300 ms; the store does not answer');
+  });
+});
+
+describe('small parts', () => {
+  it('durations, permits and colours', () => {
+    expect([
+      parseDuration('--ttl', '500ms'),
+      parseDuration('--ttl', '1.5s'),
+      parseDuration('--ttl', '2h'),
+    ]).toEqual([500, 1_500, 7_200_000]);
+    for (const bad of ['', '5', 's', '-1s', '1e3s', '5 s', '0.0001ms'])
+      expect(() => parseDuration('--ttl', bad)).toThrow(/--ttl/);
+    expect(parsePermits('2/10')).toEqual({ kind: 'permits', count: 2, of: 10 });
+    expect([duration(999), duration(59_400), duration(3_600_000), duration(7_500_000)]).toEqual([
+      '999 ms',
+      '59 s',
+      '1 h',
+      '2 h 5 min',
+    ]);
+    expect(painter({ isTTY: true }, {})('red', 'x')).toBe('\u001b[31mx\u001b[0m');
+    expect(painter({ isTTY: true }, { NO_COLOR: '1' })('red', 'x')).toBe('x');
+  });
+
+  it('leave time for three renewals before the grace must begin', () => {
+    for (const [ttl, grace] of [
+      ['30s', '5s'],
+      ['6s', '5s'],
+      ['1s', '900ms'],
+      ['2s', '1ms'],
+    ] as const) {
+      const terms = resolveRun({ ttl, grace, wait: '1s' });
+      const trustedMs = terms.ttlMs * 0.99 - 2;
+      expect(terms.renewEveryMs * 3).toBeLessThanOrEqual(trustedMs - terms.graceMs);
+      expect(terms.marginMs + terms.graceMs + terms.renewEveryMs).toBeLessThan(trustedMs);
+    }
+  });
+});
