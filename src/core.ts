@@ -7,7 +7,7 @@ import { Commands } from './hold/command.ts';
 import type { Grant } from './hold/grant.ts';
 import { Keepalive } from './hold/keepalive.ts';
 import { StayAlive } from './hold/stay-alive.ts';
-import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
+import { DEFAULTS, type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
 import type { Store } from './store/store.ts';
 
 /** Something that must end when the Locks closes: a pending acquire, an observer. */
@@ -90,7 +90,8 @@ export class Core {
     this.#record.users -= 1;
     if (this.#record.users > 0) return;
     RECORDS.delete(this.store);
-    await this.store.close();
+    // A store that cannot say goodbye to its server must not keep ours from ending.
+    await this.commands.run(() => this.store.close(), DEFAULTS.commandMs).catch(() => {});
   }
 
   dropGrant(grant: Grant): void {
@@ -101,8 +102,11 @@ export class Core {
   /** Resolves when a hold has ended, or after `ms`. */
   async nextEnd(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      this.#onEnd = resolve;
-      this.clock.startTimer(ms, resolve, { keepAlive: true });
+      const timer = this.clock.startTimer(ms, resolve, { keepAlive: true });
+      this.#onEnd = () => {
+        timer.cancel();
+        resolve();
+      };
     });
     this.#onEnd = null;
   }

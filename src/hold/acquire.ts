@@ -10,6 +10,9 @@ import { backoff } from './pause.ts';
 import { type Instant, instant } from './validity.ts';
 import { Wait } from './wait.ts';
 
+/** However short the wait, the store gets this long to answer: `waitMs` is for other holders and not for the network. */
+const COMMAND_MS_MIN = 1_000;
+
 /** What a caller wants: which lock, how, and on which terms. */
 export interface Want {
   readonly name: string;
@@ -58,6 +61,7 @@ class Attempt {
   #polls = 0;
   #retryAfterMs: number | null = null;
   #abandoned = false;
+  #given: Grant | null = null;
   #watch: Promise<AsyncDisposable> | null = null;
 
   constructor(core: Core, want: Want) {
@@ -104,9 +108,13 @@ class Attempt {
     }
   }
 
-  /** An answer after we had stopped waiting for it: once we have given up, nobody else will give back what it granted. */
+  /**
+   * An answer after we had stopped waiting for it. Once we have given up, or have held by a second request and given that back, nobody else will give
+   * back what the first one was granted.
+   */
   readonly #onLateAnswer = (): void => {
-    if (this.#abandoned) cleanUp(this.#core, this.#ref, this.#want.settings.ttlMs);
+    if (this.#abandoned || this.#given?.isGivenBack === true)
+      cleanUp(this.#core, this.#ref, this.#want.settings.ttlMs);
   };
 
   /** The abort won, but the claim is still on its way: remove it when its answer is there, whatever that is. */
@@ -131,6 +139,7 @@ class Attempt {
     if (grant === null)
       throw new StoreError('The answer took longer than what it granted', { applied: 'unknown' });
     this.#mayStand = false;
+    this.#given = grant;
     this.#announce(grant, outcome.validForMs);
     return grant;
   }
@@ -158,7 +167,9 @@ class Attempt {
   async #askPatiently(): Promise<Grant | null> {
     const { waitMs } = this.#want.settings;
     const limitMs =
-      waitMs === 0 ? DEFAULTS.commandMs : Math.min(DEFAULTS.commandMs, Math.max(this.#leftMs, 100));
+      waitMs === 0
+        ? DEFAULTS.commandMs
+        : Math.min(DEFAULTS.commandMs, Math.max(this.#leftMs, COMMAND_MS_MIN));
     try {
       return await this.ask(waitMs > 0, limitMs);
     } catch (error) {

@@ -47,6 +47,7 @@ export class Grant implements LaneEntry {
   #controller: AbortController | null = null;
   #leaving: Promise<boolean> | null = null;
   #forgotten = false;
+  #leavesClaim = false;
 
   // The keep-alive's own; here so that a hold costs one object less.
   lane: Lane<LaneEntry> | null = null;
@@ -91,6 +92,11 @@ export class Grant implements LaneEntry {
 
   get isLost(): boolean {
     return this.#state === 'lost';
+  }
+
+  /** Over, and nothing of it is meant to stay in the store. */
+  get isGivenBack(): boolean {
+    return this.#state !== 'held' && !this.#leavesClaim;
   }
 
   /** Until when it can be trusted, by the local clocks; 0 once lost or released. Notices a loss by time on its own. */
@@ -176,6 +182,7 @@ export class Grant implements LaneEntry {
   /** Gives the hold up but leaves the claim in the store, with this note and for this long. Otherwise like `release`. */
   async leaveBehind(ttlMs: number, note: string): Promise<boolean> {
     if (this.remainingMs() === 0) return false;
+    this.#leavesClaim = true;
     return await this.#giveUp({
       send: async (signal) => (await this.#core.store.renew(this.ref, { ttlMs, note }, signal)).held,
       goneIsDone: false,
@@ -186,6 +193,7 @@ export class Grant implements LaneEntry {
   detach(): void {
     if (this.#state !== 'held') return;
     this.#state = 'released';
+    this.#leavesClaim = true;
     this.#end();
   }
 

@@ -34,11 +34,11 @@ export class AllLock implements Lockable<HoldAll> {
     for (const name of names) checkName(name, 'names');
     this.#core = core;
     this.#names = [...new Set<string>(names)].sort(byBytes);
-    this.#settings = resolve(core.settings, options);
+    this.#settings = resolveAll(core.settings, options);
   }
 
   async acquire(options?: AcquireOptions): Promise<HoldAll> {
-    const settings = resolve(this.#settings, options);
+    const settings = resolveAll(this.#settings, options);
     const startedMs = this.#core.clock.monotonicMs();
     for (;;) {
       const hold = await this.#take(async (name, id) => {
@@ -54,7 +54,7 @@ export class AllLock implements Lockable<HoldAll> {
   }
 
   async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<HoldAll | null> {
-    const settings = resolve(this.#settings, options);
+    const settings = resolveAll(this.#settings, options);
     return await this.#take((name, id) => tryAcquire(this.#core, { name, id, mode: EXCLUSIVE, settings }));
   }
 
@@ -82,6 +82,12 @@ export class AllLock implements Lockable<HoldAll> {
     await giveBack(grants);
     return null;
   }
+}
+
+function resolveAll(base: Settings, options: AcquireOptions | undefined): Settings {
+  const settings = resolve(base, options);
+  if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'is not for several locks at once');
+  return settings;
 }
 
 /** A release that failed is an event and is tried again in the background; it must not hide why we give them back. */

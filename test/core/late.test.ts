@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, memoryStore } from '../../src/index.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+import { Network } from '../simulation/network.ts';
+import { makeWorld, outcomeOf } from '../support/world.ts';
+
+/** A process whose messages move only when the test moves them. */
+function makeLink() {
+  const clock = virtualClock();
+  const store = memoryStore({ clock });
+  const network = new Network(store);
+  const locks = createLocks(network.connect('p'), { clock });
+  const deliver = async (): Promise<void> => {
+    while (network.messages.length > 0) {
+      network.take(0).deliver();
+      await clock.settle();
+    }
+  };
+  return { clock, store, network, locks, deliver };
+}
+
+describe('a claim that arrives after its answer was given up', () => {
+  it('is taken back when the hold it would have been was given up meanwhile', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 60_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    expect(acquiring.state).toBe('kept');
+    const released = acquiring.value?.release();
+    await deliver();
+    expect(await released).toBe(true);
+    late.deliver();
+    await clock.settle();
+    expect(await store.read('a'), 'a ghost of the first request').toHaveLength(1);
+    await deliver();
+    expect(await store.read('a')).toEqual([]);
+  });
+
+  it('stays when it was meant to: a permit of a rate limit, a finished once', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const limit = locks.rateLimit('api', { permits: 1, perMs: 60_000 });
+    const taking = outcomeOf(limit.take(1, { waitMs: 60_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    expect(taking.state).toBe('kept');
+    late.deliver();
+    await clock.settle();
+    await deliver();
+    expect(await store.read('rate\u001fapi')).toHaveLength(1);
+  });
+});
+
+describe('closing', () => {
+  it('leaves no timer behind that would keep the process', async () => {
+    const { locks, clock } = makeWorld();
+    const one = locks();
+    const hold = await one.mutex('a').acquire();
+    const closed = outcomeOf(one.close({ drainMs: 3_600_000 }));
+    await clock.settle();
+    await hold.release();
+    await clock.settle();
+    expect(closed.state).toBe('kept');
+    await clock.advance(6_000);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('ends although the store’s own closing hangs', async () => {
+    const { store, clock } = makeWorld();
+    const locks = createLocks(Object.assign(store, { close: () => new Promise<void>(() => {}) }), { clock });
+    const closed = outcomeOf(locks.close());
+    await clock.advance(12_000);
+    expect(closed.state).toBe('kept');
+  });
+});
+
+describe('a short wait', () => {
+  it('does not cut the store’s time to answer short', async () => {
+    const { clock, network, locks, deliver } = makeLink();
+    const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 50 }));
+    await clock.advance(700);
+    expect(network.messages).toHaveLength(1);
+    await deliver();
+    expect(acquiring.state).toBe('kept');
+  });
+});
+
+describe('all', () => {
+  it('says that it is not re-entrant instead of waiting for itself', async () => {
+    const { locks } = makeWorld();
+    expect(() => locks().all(['a'], { reentrant: true })).toThrow(/several locks/);
+    await expect(locks().all(['a']).acquire({ reentrant: true })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+});
