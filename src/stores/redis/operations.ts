@@ -87,7 +87,11 @@ export interface ReleaseRequest extends ClaimRef {
   readonly evict: boolean;
 }
 
-export function releaseOperation(keys: Keys): Operation<ReleaseRequest, boolean> {
+/** `onHandedOver`: somebody was granted the lock and has to confirm it. */
+export function releaseOperation(
+  keys: Keys,
+  onHandedOver: (name: string) => void,
+): Operation<ReleaseRequest, boolean> {
   return {
     script: releaseScript,
     keyCount: (items) => items * 3 + 1,
@@ -96,8 +100,10 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, boolean>
       for (const { request } of items) keys.push(command, request.name);
       for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
-    decode(_request, answer, isRepeat) {
-      const isRemoved = textOf(answer) === '1';
+    decode({ name }, answer, isRepeat) {
+      const text = textOf(answer);
+      const isRemoved = text !== '0';
+      if (text === '2') onHandedOver(name);
       // Gone, perhaps by our own first sending: the core knows what that means, we do not.
       if (!isRemoved && isRepeat) {
         throw new StoreError('Redis: the connection broke, and the answer to a release was lost', {

@@ -16,6 +16,7 @@ import type {
 import { Batch } from './batch.ts';
 import { runAlone } from './call.ts';
 import { Gate } from './gate.ts';
+import { HandOvers } from './hand-overs.ts';
 import { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 import { Listener } from './listener.ts';
@@ -69,6 +70,7 @@ export class RedisStore implements Store {
   readonly #lines: LocalLines;
   readonly #listener: Listener;
   readonly #observers: Observers;
+  readonly #handOvers: HandOvers;
   #closing: Promise<void> | null = null;
 
   constructor(link: Link, options: RedisStoreOptions, ownsClient: boolean) {
@@ -93,7 +95,9 @@ export class RedisStore implements Store {
     });
     this.#claims = new Batch(this.#gate, this.#clock, claims);
     this.#renewals = new Batch(this.#gate, this.#clock, renewOperation(this.#keys));
-    this.#releases = new Batch(this.#gate, this.#clock, releaseOperation(this.#keys));
+    this.#handOvers = new HandOvers(this.#clock, (name) => this.release({ name, id: '-' }));
+    const releases = releaseOperation(this.#keys, (name) => this.#handOvers.watch(name));
+    this.#releases = new Batch(this.#gate, this.#clock, releases);
   }
 
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
@@ -145,6 +149,7 @@ export class RedisStore implements Store {
   async #close(): Promise<void> {
     this.#gate.close();
     this.#lines.clear();
+    this.#handOvers.clear();
     this.#observers.clear();
     await this.#listener.close();
     this.#link.leave();

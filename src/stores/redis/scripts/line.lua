@@ -113,7 +113,10 @@ local function settle(lock, asker)
     elseif w and w.ends * 1000 >= nowMs then
       local fence, ttl = nextFence(), math.min(w.ttl, HANDED_MS)
       local message = 'g\n' .. lock.key .. '\n' .. id
-      if w.channel == '-' or send(w.channel, message) then grant(lock, id, w.mode, ttl, w.note, fence) end
+      if w.channel == '-' or send(w.channel, message) then
+        grant(lock, id, w.mode, ttl, w.note, fence)
+        lock.handed = true
+      end
     end
   end
   return granted

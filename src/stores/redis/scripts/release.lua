@@ -1,7 +1,8 @@
 -- Gives up holds and places in line, and hands what becomes free to the next in line.
 -- KEYS  the counter of fences, then for each item: plain key, line, info
 -- ARGV  for each item <1 to take a foreign lock away too><id>
--- Gives (without a list when it is only one) for each item 1 (this call removed it), 0 (it was not there) or !<error>
+-- Gives (without a list when it is only one) for each item 1 (this call removed it), 2 (it did, and somebody was granted who has to
+-- confirm it), 0 (it was not there) or !<error>
 -- One exclusive hold without a note, of a lock that nobody waits for, is what happens most: it is done before anything else is
 -- even defined, since that alone takes longer.
 if #KEYS == 4 then
@@ -29,23 +30,23 @@ local function releaseExclusive(key, line, info, id, marks)
   local lock = { key = key, line = line, info = info, weight = 0, ends = 0, exists = true, changed = true }
   settle(lock)
   save(lock)
-  return 1
+  return lock.handed and 2 or 1
 end
 
+-- Also when there is nothing to give up: whoever fits now is let in, so that a hold that ran out unseen keeps nobody waiting.
 local function leaveLine(lock, id)
-  local score = tonumber(redis.call('ZSCORE', lock.line, id) or FAR)
-  if score >= FAR or (score < 0 and not lock.many) then return 0 end
   expireHolders(lock)
-  local entry = redis.call('HGET', lock.info, id)
+  local score = tonumber(redis.call('ZSCORE', lock.line, id) or FAR)
+  local entry = score < FAR and redis.call('HGET', lock.info, id)
   if entry then
     forget(lock, id)
     lock.changed = true
     if score < 0 then lock.weight = lock.weight - measure((holderIn(entry))) end
   end
-  -- Also when only a place was given up: those behind it may fit now.
-  if not lock.foreign then settle(lock) end
+  settle(lock)
   save(lock)
-  return entry and 1 or 0
+  if not entry then return 0 end
+  return lock.handed and 2 or 1
 end
 
 local function release(key, line, info, id, evict)

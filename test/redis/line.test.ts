@@ -1,0 +1,226 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createLocks } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { LIBRARIES, openClient } from '../support/redis-clients.ts';
+import { eventually, type Stage, startStage } from './support/stage.ts';
+import { startWorker, stopWorkers } from './support/workers.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterEach(stopWorkers);
+afterAll(() => stage[Symbol.asyncDispose]());
+
+const commandsProcessed = async (): Promise<number> =>
+  Number(/total_commands_processed:(\d+)/.exec(await stage.admin.info('stats'))?.[1]);
+
+describe.each(LIBRARIES)('the line, under %s', (library) => {
+  it('is served in the order in which its claims came, across processes, each woken once', async () => {
+    const name = `order-${library}`;
+    const sides = await Promise.all([1, 2, 3].map(() => stage.locks(library, stage.server.url)));
+    const hold = await sides[0]?.mutex(name).acquire();
+    const served: number[] = [];
+    const waiters: Promise<void>[] = [];
+    for (let n = 0; n < 12; n += 1) {
+      const locks = sides[n % 3];
+      waiters.push(
+        (locks as NonNullable<typeof locks>).mutex(name).run(() => {
+          served.push(n);
+        }),
+      );
+      await eventually('it stands', async () => (await sides[0]?.inspect(name))?.waiters.length === n + 1);
+    }
+    await hold?.release();
+    await Promise.all(waiters);
+    expect(served).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    expect((await stage.admin.keys('*')).filter((key) => key.includes(name))).toEqual([]);
+  });
+
+  it('uses one connection that listens for each process, however many wait', async () => {
+    const { client, close } = await openClient(library, stage.server.url);
+    const count = async (): Promise<number> =>
+      String(await stage.admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub'))
+        .split('\n')
+        .filter(Boolean).length;
+    const before = await count();
+    const store = redisStore(client);
+    const locks = createLocks(store);
+    const holds = await Promise.all(Array.from({ length: 20 }, (_, n) => locks.mutex(`one-${n}`).acquire()));
+    expect(await count()).toBe(before);
+    const waiters = Array.from({ length: 100 }, (_, n) => locks.mutex(`one-${n % 20}`).run(() => n));
+    await eventually('they listen', async () => (await count()) > before);
+    await sleep(100);
+    expect(await count()).toBe(before + 1);
+    await Promise.all(holds.map((hold) => hold.release()));
+    expect((await Promise.all(waiters)).length).toBe(100);
+    await locks.close();
+    await eventually('it is closed with the store', async () => (await count()) === before);
+    // The client itself was handed in, so it is left alone.
+    expect((await openAgain(client)).toUpperCase()).toBe('PONG');
+    close();
+  });
+});
+
+async function openAgain(client: unknown): Promise<string> {
+  const { ping } = client as { ping(): Promise<string> };
+  return await ping.call(client);
+}
+
+it('passes over dead waiters at once: the server says that nobody listens', async () => {
+  const name = 'dead-waiters';
+  const locks = await stage.locks('ioredis', stage.server.url);
+  const hold = await locks.mutex(name).acquire();
+  const workers = [1, 2, 3].map(() => startWorker(stage.server.url, 'hold', name));
+  await eventually('they wait', async () => (await locks.inspect(name)).waiters.length === 3, 20_000);
+  const pending = locks.mutex(name).acquire();
+  await eventually('so do we', async () => (await locks.inspect(name)).waiters.length === 4);
+  await sleep(200);
+  for (const worker of workers) worker.kill('SIGKILL');
+  await Promise.all(workers.map((worker) => worker.exited));
+  await sleep(100);
+  const startedMs = performance.now();
+  await hold.release();
+  const next = await pending;
+  expect(performance.now() - startedMs).toBeLessThan(1_000);
+  await next.release();
+});
+
+it('a waiter that is stopped, and does not hear, costs a few seconds and not a lease', async () => {
+  const name = 'stopped-waiter';
+  const locks = await stage.locks('ioredis', stage.server.url);
+  const hold = await locks.mutex(name).acquire();
+  const worker = startWorker(stage.server.url, 'hold', name, '60000');
+  await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1, 20_000);
+  const pending = locks.mutex(name).acquire({ ttlMs: 2_000 });
+  await eventually('so do we', async () => (await locks.inspect(name)).waiters.length === 2);
+  await sleep(200);
+  worker.kill('SIGSTOP');
+  const startedMs = performance.now();
+  await hold.release();
+  const next = await pending;
+  expect(performance.now() - startedMs).toBeLessThan(8_000);
+  // It goes on, finds its turn past, and stands in line again.
+  worker.kill('SIGCONT');
+  await next.release();
+  const held = await worker.said('held');
+  expect(BigInt(String(held.fence))).toBeGreaterThan(next.fence);
+  worker.tell('release');
+  expect(await worker.said('released')).toMatchObject({ released: true });
+  await worker.exited;
+}, 60_000);
+
+it('row 6: a process that is killed with the lock and the next places in line: the next live one is in within the lease and a second', async () => {
+  const name = 'crowd';
+  const locks = await stage.locks('ioredis', stage.server.url);
+  const crowd = startWorker(stage.server.url, 'crowd', name, '3', '2000');
+  const { fence } = await crowd.said('held');
+  const pending = locks.mutex(name).acquire({ ttlMs: 2_000 });
+  await eventually('we stand behind them', async () => (await locks.inspect(name)).waiters.length === 4);
+  await sleep(2_500);
+  crowd.kill('SIGKILL');
+  const startedMs = performance.now();
+  const hold = await pending;
+  expect(performance.now() - startedMs).toBeLessThan(3_000);
+  expect(hold.fence).toBeGreaterThan(BigInt(String(fence)));
+  await hold.release();
+});
+
+it('a chain of holders that die one after the other is followed within each lease and a second', async () => {
+  const name = 'chain';
+  const locks = await stage.locks('ioredis', stage.server.url);
+  const workers = [];
+  for (let n = 0; n < 3; n += 1) {
+    workers.push(startWorker(stage.server.url, 'hold', name, '1500'));
+    await eventually(
+      'it is there',
+      async () => {
+        const { holders, waiters } = await locks.inspect(name);
+        return holders.length + waiters.length === n + 1;
+      },
+      20_000,
+    );
+  }
+  const pending = locks.mutex(name).acquire({ ttlMs: 1_500 });
+  await eventually('so are we', async () => (await locks.inspect(name)).waiters.length === 3);
+  for (const worker of workers) {
+    await worker.said('held');
+    const startedMs = performance.now();
+    worker.kill('SIGKILL');
+    const next = workers[workers.indexOf(worker) + 1];
+    if (next === undefined) await pending;
+    else await next.said('held');
+    expect(performance.now() - startedMs).toBeLessThan(2_500);
+  }
+  await (await pending).release();
+});
+
+it('waiting costs next to nothing: 50 waiters, at most 20 commands a second', async () => {
+  const name = 'quiet';
+  const holder = await stage.locks('ioredis', stage.server.url);
+  const waiting = await stage.locks('ioredis', stage.server.url);
+  const hold = await holder.mutex(name).acquire({ ttlMs: 10_000 });
+  const controller = new AbortController();
+  const waiters = Array.from({ length: 50 }, () =>
+    waiting
+      .mutex(name)
+      .acquire({ signal: controller.signal })
+      .catch(() => null),
+  );
+  await eventually('all wait', async () => (await holder.inspect(name)).waiters.length === 50);
+  await sleep(500);
+  const before = await commandsProcessed();
+  await sleep(5_000);
+  // The two INFO of ours are among them.
+  expect(((await commandsProcessed()) - before) / 5).toBeLessThanOrEqual(20);
+  controller.abort();
+  await Promise.all(waiters);
+  await hold.release();
+});
+
+it('a time-out says who holds the lock and since when', async () => {
+  const holder = await stage.locks('ioredis', stage.server.url, { owner: 'web-1 of the shop' });
+  const other = await stage.locks('node-redis', stage.server.url);
+  const hold = await holder.mutex('who').acquire({ metadata: { job: 7 } });
+  await sleep(300);
+  const error = await other
+    .mutex('who')
+    .acquire({ waitMs: 400 })
+    .catch((reason: unknown) => reason);
+  expect(error).toMatchObject({
+    code: 'ACQUIRE_TIMEOUT',
+    position: 1,
+    holders: [{ owner: 'web-1 of the shop', id: hold.id, fence: hold.fence, metadata: { job: 7 } }],
+  });
+  const [seen] = (error as { holders: Array<{ heldForMs: number; expiresInMs: number }> }).holders;
+  expect(seen?.heldForMs).toBeGreaterThan(600);
+  expect(seen?.heldForMs).toBeLessThan(10_000);
+  expect(seen?.expiresInMs).toBeGreaterThan(15_000);
+  await hold.release();
+  await eventually(
+    'the waiter and its note are gone',
+    async () => (await stage.admin.keys('*who*')).length === 0,
+  );
+});
+
+it('a full line refuses, and dead places do not keep it full', async () => {
+  const locks = await stage.locks('ioredis', stage.server.url, { lineMax: 2 });
+  const hold = await locks.mutex('full').acquire();
+  const controller = new AbortController();
+  const waiting = [1, 2].map(() =>
+    locks
+      .mutex('full')
+      .acquire({ signal: controller.signal })
+      .catch(() => null),
+  );
+  await eventually('both wait', async () => (await locks.inspect('full')).waiters.length === 2);
+  await expect(locks.mutex('full').acquire()).rejects.toMatchObject({ code: 'LINE_FULL' });
+  controller.abort();
+  await Promise.all(waiting);
+  await eventually('they are gone', async () => (await locks.inspect('full')).waiters.length === 0);
+  const next = locks.mutex('full').acquire();
+  await eventually('a place is free', async () => (await locks.inspect('full')).waiters.length === 1);
+  await hold.release();
+  await (await next).release();
+});
