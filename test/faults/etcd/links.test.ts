@@ -1,0 +1,239 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Etcd3 } from 'etcd3';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { createLocks, type Locks } from '../../../src/index.ts';
+import { etcdStore } from '../../../src/stores/etcd/index.ts';
+import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
+import { expectToldInTime, witness } from './witness.ts';
+
+/** Links that fail between a client and a healthy cluster. */
+let cluster: EtcdCluster;
+let direct: Etcd3;
+beforeAll(async () => {
+  cluster = await startEtcdCluster();
+  direct = cluster.client();
+});
+afterAll(() => cluster?.stop());
+
+function locksOn(client: Etcd3): Locks {
+  const locks = createLocks(etcdStore(client), { waitMs: 30_000 });
+  onTestFinished(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+/** Locks whose every connection goes through proxies, one for each member. */
+async function proxied(): Promise<{
+  locks: Locks;
+  proxies: FaultProxy[];
+  every(fault: (proxy: FaultProxy) => void): void;
+}> {
+  const proxies = await Promise.all(cluster.members.map((member) => startFaultProxy(member.port)));
+  onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
+  const client = cluster.client({ hosts: proxies.map((proxy) => `http://127.0.0.1:${proxy.port}`) });
+  return { locks: locksOn(client), proxies, every: (fault) => proxies.forEach(fault) };
+}
+
+const keysOf = async (name: string): Promise<string[]> =>
+  await direct.getAll().prefix(`holdfast/${name}/`).keys();
+
+/** Connects to every member and has a lease ready, so that the next claim is one request. */
+async function warm(locks: Locks, ttlMs: number): Promise<void> {
+  const rounds = Array.from({ length: 20 }, (_, n) => `warm-${ttlMs}-${n}`);
+  for (const name of rounds) await (await locks.mutex(name).acquire({ ttlMs })).release();
+}
+
+async function until(what: string, isSo: () => Promise<boolean> | boolean, budgetMs = 15_000): Promise<void> {
+  for (const end = performance.now() + budgetMs; performance.now() < end; await sleep(20))
+    if (await isSo()) return;
+  expect.fail(what);
+}
+
+describe.concurrent('a link to etcd fails', () => {
+  for (const way of ['both', 'toClient', 'toServer'] as const) {
+    it(`row 52: a hold over a link that swallows ${way} is lost by its own deadline, before another holds`, async () => {
+      const { locks, every } = await proxied();
+      const name = `swallow-${way}`;
+      const seen = await witness(locks, locksOn(cluster.client()), direct, name, 2_000);
+      await sleep(1_500);
+      expect(seen.lostAt()).toBeNull();
+      every((proxy) => proxy.drop(way));
+      const next = await seen.next;
+      expectToldInTime(seen, next);
+      every((proxy) => proxy.pass());
+      expect(await next.hold.release()).toBe(true);
+    });
+  }
+
+  it('row 52: a link that is cut and comes back costs no hold', async () => {
+    const { locks, every } = await proxied();
+    const hold = await locks.mutex('cut').acquire({ ttlMs: 4_000 });
+    for (let round = 0; round < 4; round += 1) {
+      every((proxy) => proxy.cut());
+      await sleep(1_200);
+    }
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+  });
+
+  it('row 53: a release whose reply is lost has happened, and does not end the next hold', async () => {
+    const { locks, every } = await proxied();
+    await warm(locks, 10_000);
+    const hold = await locks.mutex('lost-delete').acquire({ ttlMs: 10_000 });
+    every((proxy) => proxy.holdReplies());
+    const released = hold.release();
+    const other = await locksOn(cluster.client()).mutex('lost-delete').acquire();
+    every((proxy) => proxy.cut());
+    every((proxy) => proxy.pass());
+    expect(await released).toBe(true);
+    expect(await hold.release()).toBe(false);
+    other.assertHeld();
+    expect(await keysOf('lost-delete')).toHaveLength(1);
+    expect(await other.release()).toBe(true);
+  });
+
+  it('row 20: a claim whose reply is lost is one claim, and is ours', async () => {
+    const { locks, every } = await proxied();
+    await warm(locks, 10_000);
+    every((proxy) => proxy.holdReplies());
+    const acquired = locks.mutex('lost-claim').acquire({ ttlMs: 10_000 });
+    await until('the claim did not arrive', async () => (await keysOf('lost-claim')).length === 1);
+    every((proxy) => proxy.cut());
+    every((proxy) => proxy.pass());
+    const hold = await acquired;
+    expect(await keysOf('lost-claim')).toHaveLength(1);
+    expect(await hold.release()).toBe(true);
+    expect(await keysOf('lost-claim')).toHaveLength(0);
+  });
+
+  it('row 10: a wait that is aborted while its claim is under way leaves nothing', async () => {
+    const { locks, every } = await proxied();
+    await warm(locks, 20_000);
+    every((proxy) => proxy.holdReplies());
+    const controller = new AbortController();
+    const acquired = locks.mutex('abort').acquire({ signal: controller.signal, ttlMs: 20_000 });
+    await until('the claim did not arrive', async () => (await keysOf('abort')).length === 1);
+    controller.abort(new Error('enough'));
+    await expect(acquired).rejects.toThrow('enough');
+    every((proxy) => proxy.pass());
+    await until('the claim was left behind', async () => (await keysOf('abort')).length === 0);
+  });
+
+  it('row 54: a waiter whose watch was compacted away while it was cut off still gets in', async () => {
+    const { locks, every } = await proxied();
+    const holder = await locksOn(cluster.client()).mutex('compacted').acquire();
+    const waiting = locks.mutex('compacted').acquire();
+    await until('nobody waits', async () => (await keysOf('compacted')).length === 2);
+    await sleep(300);
+    every((proxy) => proxy.refuse());
+    every((proxy) => proxy.cut());
+    await holder.release();
+    const { header } = await direct.put('compaction').value('now');
+    await direct.kv.compact({ revision: header.revision, physical: true });
+    every((proxy) => proxy.pass());
+    const startedAt = performance.now();
+    const hold = await waiting;
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    await hold.release();
+  });
+
+  it('row 54: a watch on a dead link is noticed, and the waiter woken', async () => {
+    const { locks, every } = await proxied();
+    const holder = await locksOn(cluster.client()).mutex('dead-watch').acquire();
+    const waiting = locks.mutex('dead-watch').acquire();
+    await until('nobody waits', async () => (await keysOf('dead-watch')).length === 2);
+    await sleep(300);
+    every((proxy) => proxy.drop('both'));
+    await holder.release();
+    await sleep(500);
+    every((proxy) => proxy.pass());
+    const startedAt = performance.now();
+    await (await waiting).release();
+    expect(performance.now() - startedAt).toBeLessThan(11_000);
+  });
+});
+
+describe.concurrent('somebody meddles with leases', () => {
+  const leaseOf = async (name: string, id: string): Promise<string> => {
+    const { kvs } = await direct.kv.range({ key: Buffer.from(`holdfast/${name}/x~${id}`) });
+    return kvs[0]?.lease ?? '0';
+  };
+
+  it('row 49: a waiter whose lease was revoked in line is not told that it holds, and takes its place again', async () => {
+    const store = etcdStore(cluster.client());
+    onTestFinished(() => store.close());
+    const request = (id: string) =>
+      ({
+        name: 'revoked-waiter',
+        id,
+        mode: { kind: 'exclusive' },
+        ttlMs: 20_000,
+        wait: true,
+        note: '',
+        fenceAbove: 0n,
+      }) as const;
+    // Each on a connection of its own, so that they share no lease.
+    const others = [etcdStore(cluster.client()), etcdStore(cluster.client())] as const;
+    onTestFinished(async () => void (await Promise.all(others.map((other) => other.close()))));
+    const [holder, waiter, later] = [request('holder#a'), request('waiter#b'), request('later#c')];
+    await others[0].claim(holder);
+    expect((await store.claim(waiter)).granted).toBe(false);
+    expect((await others[1].claim(later)).granted).toBe(false);
+    let woken = 0;
+    await store.watch(waiter, () => {
+      woken += 1;
+    });
+    await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked-waiter', 'waiter#b') });
+    await until('the waiter was not told that its place is gone', () => woken > 0);
+    await others[0].release(holder);
+    // Nobody is ahead of its old place any more, and still it does not hold: the lock is the next one's.
+    expect((await store.claim(waiter)).granted).toBe(false);
+    const granted = await others[1].claim(later);
+    expect(granted.granted).toBe(true);
+    await others[1].release(later);
+    const last = await store.claim(waiter);
+    expect(last.granted && granted.granted && last.fence > granted.fence).toBe(true);
+  });
+
+  it('row 51: a hold whose lease was revoked is lost within one renewal, though the lease is kept alive', async () => {
+    const locks = locksOn(cluster.client());
+    const hold = await locks.mutex('revoked').acquire({ ttlMs: 3_000 });
+    await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked', hold.id) });
+    const startedAt = performance.now();
+    await until('the holder was not told', () => hold.signal.aborted);
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+  });
+
+  it('row 51: a key that was deleted, or made again by another, is no hold of ours', async () => {
+    const locks = locksOn(cluster.client());
+    const hold = await locks.mutex('remade').acquire({ ttlMs: 3_000 });
+    const key = `holdfast/remade/x~${hold.id}`;
+    await direct.delete().key(key);
+    await direct.put(key).value('');
+    await until('the holder was not told', () => hold.signal.aborted);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+    // Nor does our release remove it.
+    expect(await hold.release()).toBe(false);
+    expect(await direct.get(key)).not.toBeNull();
+    await direct.delete().key(key);
+  });
+
+  it('row 54b: one second is asked for and two are granted: the hold goes by what was granted', async () => {
+    const locks = locksOn(cluster.client());
+    const seen = await witness(locks, locksOn(cluster.client()), direct, 'short', 1_000);
+    const { TTL, grantedTTL } = await direct.leaseClient.leaseTimeToLive({
+      ID: await leaseOf('short', seen.hold.id),
+    });
+    expect([TTL, grantedTTL]).toContain('2');
+    expect(seen.hold.remainingMs).toBeGreaterThan(1_000);
+    expect(seen.hold.remainingMs).toBeLessThanOrEqual(2_000);
+    await seen.hold.release();
+    const unrenewed = await (await seen.next).hold
+      .release()
+      .then(() => locks.mutex('short').acquire({ ttlMs: 1_000, renew: false }));
+    await until('it was not lost', () => unrenewed.signal.aborted);
+    expect(await keysOf('short')).toHaveLength(1);
+    await until('it did not run out', async () => (await keysOf('short')).length === 0);
+  });
+});
