@@ -52,9 +52,8 @@ interface Call<Request, Result> {
 
 /** Most items of one call: a long script would keep everybody else waiting. */
 const CALL_ITEMS_MAX = 128;
-/** What is asked at once is split into so many calls, so that the server works on one while we read the answer of another. */
-const SPLIT = 4;
-const SPLIT_ITEMS_MIN = 16;
+/** When nothing is on its way, what is asked at once is split in two: the server works on one half while we read the answers to the other. */
+const HALF_ITEMS_MIN = 32;
 /** More calls than this at once only make each of them smaller. */
 const CALLS_MAX = 8;
 /** Almost every command is answered long before this, and then its signal never has to be listened to. */
@@ -108,8 +107,9 @@ export class Batch<Request, Result> {
       this.#waitForGate();
       return;
     }
-    const share = Math.ceil(this.#queue.length / SPLIT);
-    const count = Math.min(Math.max(share, SPLIT_ITEMS_MIN), CALL_ITEMS_MAX);
+    const half =
+      this.#calls.size === 0 ? Math.max(Math.ceil(this.#queue.length / 2), HALF_ITEMS_MIN) : CALL_ITEMS_MAX;
+    const count = Math.min(half, CALL_ITEMS_MAX);
     while (this.#queue.length > 0 && this.#calls.size < CALLS_MAX) {
       const items = this.#next(count);
       if (items.length > 0) this.#send(items);

@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LIBRARIES } from '../support/redis-clients.ts';
+import { type Stage, startStage } from './support/stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+const scriptCalls = async (): Promise<number> =>
+  Number(/cmdstat_evalsha:calls=(\d+)/.exec(await stage.admin.info('commandstats'))?.[1] ?? 0);
+
+describe.each(LIBRARIES)('what is asked at once travels together, under %s', (library) => {
+  it('1,000 tasks: at most 30 calls for 1,000 claims, their releases included', async () => {
+    const locks = await stage.locks(library, stage.server.url);
+    await (await locks.mutex('warm').acquire()).release();
+    await stage.admin.config('RESETSTAT');
+    const rounds = 5;
+    await Promise.all(
+      Array.from({ length: 1_000 }, async (_, task) => {
+        for (let round = 0; round < rounds; round += 1) {
+          const hold = await locks.mutex(`task-${task}`).acquire();
+          expect(await hold.release()).toBe(true);
+        }
+      }),
+    );
+    expect((await scriptCalls()) / rounds).toBeLessThanOrEqual(30);
+  });
+
+  it('10,000 holds are renewed in at most 100 calls a round', async () => {
+    const locks = await stage.locks(library, stage.server.url, { ttlMs: 9_000 });
+    let renewed = 0;
+    locks.on('renewed', () => {
+      renewed += 1;
+    });
+    const holds = await Promise.all(
+      Array.from({ length: 10_000 }, (_, n) => locks.mutex(`hold-${n}`).acquire()),
+    );
+    await stage.admin.config('RESETSTAT');
+    while (renewed < 10_000) await new Promise((resolve) => setTimeout(resolve, 50));
+    expect((await scriptCalls()) / Math.floor(renewed / 10_000)).toBeLessThanOrEqual(100);
+    expect(holds.every((hold) => hold.remainingMs > 0)).toBe(true);
+    expect(await locks.releaseAll()).toBe(10_000);
+  });
+});
+
+it('the cost of a hand-over does not grow with the line: commands and memory', async () => {
+  const { admin, server } = stage;
+  const numbers = async (): Promise<{ commands: number; bytes: number }> => ({
+    commands: Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1]),
+    bytes: Number(/used_memory:(\d+)/.exec(await admin.info('memory'))?.[1]),
+  });
+  const handOverCommands: number[] = [];
+  for (const waiters of [10, 10_000]) {
+    const locks = await stage.locks('ioredis', server.url, { waitMs: 120_000 });
+    const name = `long-${waiters}`;
+    const hold = await locks.mutex(name).acquire();
+    const empty = await numbers();
+    const controller = new AbortController();
+    const handOvers = 5;
+    let passed = 0;
+    let onPassed = (): void => {};
+    const all = Array.from({ length: waiters }, () =>
+      locks
+        .mutex(name)
+        .run(
+          () =>
+            new Promise<void>((resolve) => {
+              passed += 1;
+              // The last of them stays, so that nothing else happens while the others are counted.
+              if (passed <= handOvers) resolve();
+              else onPassed();
+              controller.signal.addEventListener('abort', () => resolve());
+            }),
+          { signal: controller.signal },
+        )
+        .catch(() => null),
+    );
+    while (Number(await admin.zcard(`holdfast:\u0001line:${name}`)) < waiters)
+      await new Promise((r) => setTimeout(r, 20));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const full = await numbers();
+    if (waiters === 10_000) expect((full.bytes - empty.bytes) / waiters).toBeLessThanOrEqual(400);
+    const settled = new Promise<void>((resolve) => {
+      onPassed = resolve;
+    });
+    await hold.release();
+    await settled;
+    const after = await numbers();
+    handOverCommands.push((after.commands - full.commands) / (handOvers + 1));
+    controller.abort();
+    await Promise.all(all);
+    await locks.close();
+  }
+  const [few = 0, many = 0] = handOverCommands;
+  expect(many).toBeLessThanOrEqual(few * 1.5);
+}, 60_000);

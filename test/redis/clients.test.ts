@@ -1,0 +1,206 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
+import { findProgram } from '../support/servers/find.ts';
+import { freePorts } from '../support/servers/ports.ts';
+import { startRedis } from '../support/servers/redis.ts';
+import { eventually, type Stage, startStage } from './support/stage.ts';
+
+let stage: Stage;
+const dir = mkdtempSync(join(tmpdir(), 'holdfast-tls-'));
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]();
+  rmSync(dir, { recursive: true });
+});
+
+/** Takes, waits, hands over, counts and looks: enough to see that a client works. */
+async function smoke(a: Locks, b: Locks, name: string): Promise<void> {
+  const hold = await a.mutex(name).acquire();
+  expect(await b.mutex(name).tryAcquire()).toBeNull();
+  const pending = b.mutex(name).acquire();
+  await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
+  await hold.extend();
+  await hold.release();
+  const next = await pending;
+  expect(next.fence).toBeGreaterThan(hold.fence);
+  expect((await b.inspect(name)).holders[0]?.id).toBe(next.id);
+  const listed = [];
+  for await (const view of a.list(name)) listed.push(view.name);
+  expect(listed).toEqual([name]);
+  await next.release();
+  const permits = await Promise.all([1, 2].map(() => a.semaphore(name, { permits: 2 }).acquire()));
+  expect(await b.semaphore(name, { permits: 2 }).tryAcquire()).toBeNull();
+  await Promise.all(permits.map((permit) => permit.release()));
+}
+
+it.each(LIBRARIES_BEFORE)('%s works', async (library) => {
+  const [a, b] = await Promise.all([
+    stage.locks(library, stage.server.url),
+    stage.locks(library, stage.server.url),
+  ]);
+  await smoke(a, b, `smoke ${library}`);
+});
+
+it("a client's own key prefix stands before ours", async () => {
+  const clients = [1, 2].map(() => new Redis(stage.server.url, { keyPrefix: 'app:' }));
+  const [a, b] = clients.map((client) => createLocks(redisStore(client, { prefix: 'locks:' })));
+  await smoke(a as Locks, b as Locks, 'prefixed');
+  const hold = await a?.mutex('seen').acquire();
+  expect(await stage.admin.get('app:locks:seen')).toContain(hold?.id);
+  await hold?.release();
+  await Promise.all([a?.close(), b?.close()]);
+  for (const client of clients) client.disconnect();
+});
+
+it('a client that connects lazily is connected by the first command', async () => {
+  const client = new Redis(stage.server.url, { lazyConnect: true });
+  const locks = createLocks(redisStore(client));
+  expect(client.status).toBe('wait');
+  await (await locks.mutex('lazy').acquire()).release();
+  await locks.close();
+  client.disconnect();
+});
+
+it('a client that is closed, or was never opened, says so at once and has done nothing', async () => {
+  const closed = new Redis(stage.server.url);
+  await closed.quit();
+  await eventually('it is closed', () => closed.status === 'end');
+  const never = createClient({ url: stage.server.url });
+  for (const client of [closed, never]) {
+    const locks = createLocks(redisStore(client));
+    await expect(locks.mutex('x').tryAcquire()).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    await locks.close();
+  }
+});
+
+it('what is no client, or no option, is refused before anything is sent', () => {
+  expect(() => redisStore({} as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  expect(() => redisStore(null as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  const client = new Redis(stage.server.url, { lazyConnect: true });
+  for (const options of [{ lineMax: 0 }, { prefix: 'x'.repeat(300) }]) {
+    expect(() => redisStore(client, options)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  }
+});
+
+describe('opened from a URL', () => {
+  it('works, and closing the locks closes the client', async () => {
+    const before = String(await stage.admin.call('CLIENT', 'LIST')).split('\n').length;
+    const [a, b] = await Promise.all([openLocks(stage.server.url), openLocks(stage.server.url)]);
+    await smoke(a, b, 'from a URL');
+    await Promise.all([a.close(), b.close()]);
+    await eventually('both are gone', async () => {
+      return String(await stage.admin.call('CLIENT', 'LIST')).split('\n').length === before;
+    });
+  });
+
+  it('a server that is not there is a StoreError in time, and does not crash or hang', async () => {
+    const [port] = await freePorts(1);
+    const locks = await openLocks(`redis://127.0.0.1:${port}`);
+    await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({
+      code: 'STORE',
+    });
+    await locks.close();
+  });
+
+  it('without a client library, the error names the package to install', () => {
+    const open = fileURLToPath(new URL('../../src/stores/redis/open.ts', import.meta.url));
+    const script = `import { register } from 'node:module';
+      const hooks = 'export async function resolve(name, context, next) {' +
+        'if (name === "ioredis" || name === "redis") { const e = new Error(name); e.code = "ERR_MODULE_NOT_FOUND"; throw e; }' +
+        'return next(name, context); }';
+      register('data:text/javascript,' + encodeURIComponent(hooks));
+      const { openRedis } = await import(${JSON.stringify(`file://${open}`)});
+      await openRedis('redis://x').catch((error) => console.log(error.code, error.message));`;
+    const { stdout } = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    });
+    expect(stdout).toMatch(/^UNSUPPORTED .*npm install ioredis/);
+  });
+});
+
+it('TLS: with a client that trusts the certificate, and from a rediss:// URL', async () => {
+  const openssl = findProgram({ title: 'OpenSSL', binary: 'openssl', packages: ['openssl'] });
+  const [key, certificate] = [join(dir, 'key.pem'), join(dir, 'certificate.pem')];
+  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
+  const kind = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2'];
+  execFileSync(openssl, [...kind, '-keyout', key, '-out', certificate, ...subject], { stdio: 'ignore' });
+  const [tlsPort = 0] = await freePorts(1);
+  const tls = [
+    '--tls-port',
+    `${tlsPort}`,
+    '--tls-cert-file',
+    certificate,
+    '--tls-key-file',
+    key,
+    '--tls-auth-clients',
+    'no',
+  ];
+  await using server = await startRedis({ args: [...tls, '--tls-ca-cert-file', certificate] });
+  expect(server.port).not.toBe(tlsPort);
+  const ca = readFileSync(certificate);
+  const ioredis = new Redis({ host: 'localhost', port: tlsPort, tls: { ca } });
+  const nodeRedis = createClient({ socket: { host: 'localhost', port: tlsPort, tls: true, ca } });
+  nodeRedis.on('error', () => {});
+  await nodeRedis.connect();
+  const [a, b] = [createLocks(redisStore(ioredis)), createLocks(redisStore(nodeRedis))];
+  await smoke(a, b, 'over TLS');
+  await Promise.all([a.close(), b.close()]);
+  ioredis.disconnect();
+  nodeRedis.destroy();
+
+  const index = fileURLToPath(new URL('../../src/index.ts', import.meta.url));
+  const script = `const { openLocks } = await import(${JSON.stringify(`file://${index}`)});
+    const locks = await openLocks('rediss://localhost:${tlsPort}');
+    console.log('released', await (await locks.mutex('x').acquire()).release());
+    await locks.close();`;
+  const env = { ...process.env, NODE_EXTRA_CA_CERTS: certificate };
+  const options = { encoding: 'utf8', env, timeout: 20_000 } as const;
+  const result = spawnSync(
+    process.execPath,
+    ['--import', 'tsx', '--input-type=module', '-e', script],
+    options,
+  );
+  expect(result.stdout).toContain('released true');
+});
+
+it.each(LIBRARIES)('a server older than 6.2 is refused (%s)', async (library) => {
+  // As much of an old server as a client needs to see: it answers INFO with its version.
+  const info = 'redis_version:6.0.16\r\nloading:0\r\nmaxmemory_policy:noeviction\r\n';
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (data) => {
+      for (const command of data.toString().split(/(?=\*\d+\r\n\$)/)) {
+        if (/\r\ninfo\r\n/i.test(command)) socket.write(`$${info.length}\r\n${info}\r\n`);
+        else socket.write('+OK\r\n');
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const url = `redis://127.0.0.1:${port}`;
+  const client = library === 'ioredis' ? new Redis(url) : createClient({ url, RESP: 2 });
+  client.on('error', () => {});
+  if (library === 'node-redis') await client.connect();
+  const locks = createLocks(redisStore(client));
+  await expect(locks.mutex('x').acquire()).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('6.2'),
+  });
+  await locks.close();
+  if ('destroy' in client) client.destroy();
+  else client.disconnect();
+  server.close();
+});
