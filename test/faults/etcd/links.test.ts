@@ -1,24 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Etcd3 } from 'etcd3';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
+import { cleanups } from '../../etcd/cleanup.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { expectToldInTime, witness } from './witness.ts';
 
 /** Links that fail between a client and a healthy cluster. */
+const atTheEnd = cleanups();
 let cluster: EtcdCluster;
 let direct: Etcd3;
 beforeAll(async () => {
   cluster = await startEtcdCluster();
+  atTheEnd(() => cluster.stop());
   direct = cluster.client();
 });
-afterAll(() => cluster?.stop());
 
 function locksOn(client: Etcd3): Locks {
   const locks = createLocks(etcdStore(client), { waitMs: 30_000 });
-  onTestFinished(() => locks.close({ drainMs: 0 }));
+  atTheEnd(() => locks.close({ drainMs: 0 }));
   return locks;
 }
 
@@ -29,7 +31,7 @@ async function proxied(): Promise<{
   every(fault: (proxy: FaultProxy) => void): void;
 }> {
   const proxies = await Promise.all(cluster.members.map((member) => startFaultProxy(member.port)));
-  onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
+  atTheEnd(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
   const client = cluster.client({ hosts: proxies.map((proxy) => `http://127.0.0.1:${proxy.port}`) });
   return { locks: locksOn(client), proxies, every: (fault) => proxies.forEach(fault) };
 }
@@ -161,7 +163,7 @@ describe.concurrent('somebody meddles with leases', () => {
 
   it('row 49: a waiter whose lease was revoked in line is not told that it holds, and takes its place again', async () => {
     const store = etcdStore(cluster.client());
-    onTestFinished(() => store.close());
+    atTheEnd(() => store.close());
     const request = (id: string) =>
       ({
         name: 'revoked-waiter',
@@ -174,7 +176,7 @@ describe.concurrent('somebody meddles with leases', () => {
       }) as const;
     // Each on a connection of its own, so that they share no lease.
     const others = [etcdStore(cluster.client()), etcdStore(cluster.client())] as const;
-    onTestFinished(async () => void (await Promise.all(others.map((other) => other.close()))));
+    atTheEnd(async () => void (await Promise.all(others.map((other) => other.close()))));
     const [holder, waiter, later] = [request('holder#a'), request('waiter#b'), request('later#c')];
     await others[0].claim(holder);
     expect((await store.claim(waiter)).granted).toBe(false);

@@ -1,0 +1,169 @@
+import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Locks } from '../../src/index.ts';
+import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { type EtcdCluster, startEtcdCluster, startEtcdctl } from '../support/servers/etcd.ts';
+import { cleanups } from './cleanup.ts';
+
+/** `etcdctl lock` is Go's `concurrency.Mutex`; with prefix '' it and ours are one lock. */
+const atTheEnd = cleanups();
+let cluster: EtcdCluster;
+beforeAll(async () => {
+  cluster = await startEtcdCluster({ members: 1 });
+  atTheEnd(() => cluster.stop());
+});
+
+function open(prefix = ''): Locks {
+  const locks = createLocks(etcdStore(cluster.client(), { prefix }), { waitMs: 20_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+interface Theirs {
+  /** Resolves to the key when `etcdctl lock` has the lock. */
+  readonly held: Promise<string>;
+  readonly isHeld: () => boolean;
+  release(): Promise<void>;
+  /** Dies without a word; its lease runs out. */
+  kill(): void;
+}
+
+function lockWithEtcdctl(name: string, ...options: string[]): Theirs {
+  const child: ChildProcess = startEtcdctl(cluster.addresses, ['lock', name, ...options]);
+  let isHeld = false;
+  const held = new Promise<string>((resolve) => {
+    child.stdout?.once('data', (data: Buffer) => {
+      isHeld = true;
+      resolve(data.toString().trim());
+    });
+  });
+  const ended = new Promise<void>((resolve) => void child.once('close', () => resolve()));
+  atTheEnd(() => void child.kill('SIGKILL'));
+  return {
+    held,
+    isHeld: () => isHeld,
+    release: async () => {
+      child.kill('SIGINT');
+      await ended;
+    },
+    kill: () => void child.kill('SIGKILL'),
+  };
+}
+
+describe.concurrent('etcdctl lock and a mutex of ours', () => {
+  it('exclude each other when they hold', async () => {
+    const locks = open();
+    const theirs = lockWithEtcdctl('theirs-first');
+    expect(await theirs.held).toMatch(/^theirs-first\/[0-9a-f]+$/);
+    expect(await locks.mutex('theirs-first').tryAcquire()).toBeNull();
+    const waiting = locks.mutex('theirs-first').acquire();
+    await sleep(300);
+    await theirs.release();
+    const hold = await waiting;
+    const again = lockWithEtcdctl('theirs-first');
+    await sleep(500);
+    expect(again.isHeld()).toBe(false);
+    await hold.release();
+    await again.held;
+  });
+
+  it('stand in one line, first come, first served', async () => {
+    const locks = open();
+    const order: string[] = [];
+    const hold = await locks.mutex('one-line').acquire();
+    const theirs = lockWithEtcdctl('one-line');
+    void theirs.held.then(() => order.push('theirs'));
+    for (let tries = 0; tries < 100 && (await locks.inspect('one-line')).waiters.length < 1; tries += 1)
+      await sleep(50);
+    const ours = locks
+      .mutex('one-line')
+      .acquire()
+      .then((next) => {
+        order.push('ours');
+        return next;
+      });
+    for (let tries = 0; tries < 100 && (await locks.inspect('one-line')).waiters.length < 2; tries += 1)
+      await sleep(50);
+    await hold.release();
+    await theirs.held;
+    await sleep(200);
+    expect(order).toEqual(['theirs']);
+    await theirs.release();
+    await (await ours).release();
+    expect(order).toEqual(['theirs', 'ours']);
+  });
+
+  it('a reader and a writer of ours keep it out too', async () => {
+    const lock = open().readWriteLock('readers');
+    const [one, two] = [await lock.read.acquire(), await lock.read.acquire()];
+    const theirs = lockWithEtcdctl('readers');
+    await sleep(500);
+    await one.release();
+    await sleep(300);
+    expect(theirs.isHeld()).toBe(false);
+    expect(await lock.read.tryAcquire()).toBeNull();
+    await two.release();
+    await theirs.held;
+    expect(await lock.write.tryAcquire()).toBeNull();
+  });
+
+  it('is a disagreement where ours is a semaphore', async () => {
+    const theirs = lockWithEtcdctl('kinds');
+    await theirs.held;
+    await expect(open().semaphore('kinds', { permits: 2 }).acquire()).rejects.toMatchObject({
+      code: 'MODE_MISMATCH',
+    });
+  });
+
+  it('one that dies is waited for as long as its lease lives', async () => {
+    const locks = open();
+    const theirs = lockWithEtcdctl('dies', '--ttl=2');
+    await theirs.held;
+    const waiting = locks.mutex('dies').acquire();
+    theirs.kill();
+    const hold = await waiting;
+    expect(hold.fence).toBeGreaterThan(0n);
+  });
+
+  it('is shown with what is known of it, and can be evicted, that claim and no other', async () => {
+    const locks = open();
+    const theirs = lockWithEtcdctl('shown');
+    const key = await theirs.held;
+    const [holder] = (await locks.inspect('shown')).holders;
+    expect(holder).toMatchObject({
+      owner: null,
+      mode: { kind: 'exclusive' },
+      heldForMs: null,
+      metadata: null,
+    });
+    expect(holder?.id).toMatch(new RegExp(`^${key.split('/')[1]}@\\d+$`));
+    expect(holder?.expiresInMs).toBeGreaterThan(0);
+    // Same key, another create revision: a later lock of the same session.
+    const wrong = `${key.split('/')[1]}@${(holder?.fence ?? 0n) - 1n}`;
+    expect(await locks.evict('shown', { id: wrong })).toBe(false);
+    expect(await locks.evict('shown', { id: holder?.id ?? '' })).toBe(true);
+    await (await locks.mutex('shown').acquire()).release();
+  });
+
+  it('names with a slash are locks of their own: a lock never sees those below it', async () => {
+    const locks = open();
+    const theirs = lockWithEtcdctl('above/below');
+    await theirs.held;
+    const hold = await locks.mutex('above').tryAcquire();
+    expect(hold).not.toBeNull();
+    const waiting = await locks.mutex('above').tryAcquire();
+    expect(waiting).toBeNull();
+    const below = await locks.mutex('above/below').tryAcquire();
+    expect(below).not.toBeNull();
+    const names: string[] = [];
+    for await (const view of locks.list('above')) names.push(view.name);
+    expect(names.sort()).toEqual(['above', 'above/below']);
+  });
+
+  it('with the default prefix ours are kept apart', async () => {
+    const theirs = lockWithEtcdctl('apart');
+    await theirs.held;
+    expect(await open('holdfast/').mutex('apart').tryAcquire()).not.toBeNull();
+  });
+});
