@@ -13,6 +13,8 @@ export interface EtcdClusterOptions {
   readonly members?: number;
   /** More settings for every member, as on the command line. */
   readonly args?: readonly string[];
+  /** Paths of PEM files: clients must show a certificate of this authority, and get one. */
+  readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
 export interface EtcdMember {
@@ -39,13 +41,17 @@ export interface EtcdCluster extends AsyncDisposable {
 
 function memberRecipe(
   name: string,
-  ports: readonly [number, number],
+  ports: readonly [number, number, number],
   initial: string,
-  args: readonly string[],
+  { tls, args = [] }: EtcdClusterOptions,
 ): Recipe {
-  const [clientPort, peerPort] = ports;
-  const client = `http://127.0.0.1:${clientPort}`;
+  const [clientPort, peerPort, healthPort] = ports;
+  const client = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${clientPort}`;
   const peer = `http://127.0.0.1:${peerPort}`;
+  const secure =
+    tls === undefined
+      ? []
+      : ['--cert-file', tls.cert, '--key-file', tls.key, '--trusted-ca-file', tls.ca, '--client-cert-auth'];
   return {
     ...ETCD,
     urlFrom: 'HOLDFAST_ETCD_URL',
@@ -54,10 +60,15 @@ function memberRecipe(
       ...['--listen-client-urls', client, '--advertise-client-urls', client],
       ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
       ...['--initial-cluster', initial, '--initial-cluster-state', 'new'],
+      // Health is told without TLS, so that a member can be asked for it without a certificate.
+      ...['--listen-metrics-urls', `http://127.0.0.1:${healthPort}`],
+      ...secure,
       ...args,
     ],
     ready: async () => {
-      const answer = await fetch(`${client}/health`, { signal: AbortSignal.timeout(1_000) });
+      const answer = await fetch(`http://127.0.0.1:${healthPort}/health`, {
+        signal: AbortSignal.timeout(1_000),
+      });
       const { health } = (await answer.json()) as { health?: unknown };
       if (String(health) !== 'true') throw new Error('not healthy yet');
     },
@@ -70,22 +81,23 @@ export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promis
   const count = options.members ?? 3;
   findProgram(ETCD);
   for (let attempt = 1; ; attempt += 1) {
-    const ports = await freePorts(count * 2);
-    const pairs = Array.from({ length: count }, (_, n): [number, number] => [
+    const ports = await freePorts(count * 3);
+    const triples = Array.from({ length: count }, (_, n): [number, number, number] => [
       ports[n] ?? 0,
       ports[n + count] ?? 0,
+      ports[n + 2 * count] ?? 0,
     ]);
-    const initial = pairs.map(([, peer], n) => `m${n}=http://127.0.0.1:${peer}`).join(',');
+    const initial = triples.map(([, peer], n) => `m${n}=http://127.0.0.1:${peer}`).join(',');
     // Each is ready only when a majority is, so they start together.
     const started = await Promise.allSettled(
-      pairs.map((pair, n) => startOwnServer(memberRecipe(`m${n}`, pair, initial, options.args ?? []))),
+      triples.map((triple, n) => startOwnServer(memberRecipe(`m${n}`, triple, initial, options))),
     );
     const failed = started.find((each) => each.status === 'rejected');
     const servers = started.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     if (failed === undefined)
       return new Cluster(
         servers,
-        pairs.map(([client]) => client),
+        triples.map(([client]) => client),
       );
     await Promise.all(servers.map((server) => server.stop()));
     if (attempt === 2) throw failed.reason;

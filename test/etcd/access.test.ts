@@ -1,0 +1,101 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Locks } from '../../src/index.ts';
+import { openEtcd } from '../../src/stores/etcd/open.ts';
+import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
+import { type Certificates, makeCertificates, makeSigningKeys } from './certificates.ts';
+import { cleanups } from './cleanup.ts';
+
+/** Clusters that ask who is there. */
+const atTheEnd = cleanups();
+
+function scratch(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'holdfast-access-'));
+  atTheEnd(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function open(url: string): Promise<Locks> {
+  const locks = createLocks(await openEtcd(url), { waitMs: 10_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+describe('a cluster with users', () => {
+  let cluster: EtcdCluster;
+  let url = (user: string): string => user;
+  beforeAll(async () => {
+    const { publicKey, privateKey } = makeSigningKeys(scratch());
+    // Tokens end two seconds after they were given, however much they are used.
+    const token = `jwt,pub-key=${publicKey},priv-key=${privateKey},sign-method=RS256,ttl=2s`;
+    cluster = await startEtcdCluster({ members: 1, args: ['--auth-token', token] });
+    atTheEnd(() => cluster.stop());
+    await cluster.etcdctl('user', 'add', 'root:root');
+    await cluster.etcdctl('user', 'grant-role', 'root', 'root');
+    await cluster.etcdctl('role', 'add', 'locks');
+    await cluster.etcdctl('role', 'grant-permission', '--prefix=true', 'locks', 'readwrite', 'holdfast/');
+    await cluster.etcdctl('user', 'add', 'me:p@ss');
+    await cluster.etcdctl('user', 'grant-role', 'me', 'locks');
+    await cluster.etcdctl('auth', 'enable');
+    url = (user) => `etcd://${user}@${cluster.addresses.join(',')}`;
+  });
+
+  it('row 54: tokens run out under a hold and under a waiter, and neither notices', async () => {
+    const [first, second] = [await open(url('me:p%40ss')), await open(url('me:p%40ss'))];
+    const hold = await first.mutex('tokens').acquire({ ttlMs: 3_000 });
+    const waiting = second.mutex('tokens').acquire();
+    await sleep(6_000);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    const next = await waiting;
+    await sleep(3_000);
+    expect(await next.release()).toBe(true);
+  });
+
+  it('a wrong password is an error that says so and does not repeat it', async () => {
+    const locks = await open(url('me:wrong-one'));
+    const failure = await locks
+      .mutex('x')
+      .acquire({ waitMs: 500 })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'STORE' });
+    expect(String(failure)).toContain('authentication failed');
+    expect(String(failure)).not.toContain('wrong-one');
+  });
+
+  it('a lock outside of what a user may touch is a definite no', async () => {
+    const locks = await open(`${url('me:p%40ss')}?prefix=elsewhere/`);
+    await expect(locks.mutex('x').tryAcquire()).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  });
+});
+
+describe('a cluster behind TLS', () => {
+  let cluster: EtcdCluster;
+  let files: Certificates;
+  beforeAll(async () => {
+    files = makeCertificates(scratch());
+    cluster = await startEtcdCluster({ members: 1, tls: files });
+    atTheEnd(() => cluster.stop());
+  });
+
+  it('is reached with the right certificates', async () => {
+    const { ca, cert, key } = files;
+    const query = new URLSearchParams({ ca, cert, key });
+    const locks = await open(`etcd://${cluster.addresses.join(',')}?${query}`);
+    const hold = await locks.mutex('tls').acquire();
+    expect(await locks.mutex('tls').tryAcquire()).toBeNull();
+    expect(await hold.release()).toBe(true);
+  });
+
+  it('is not believed when nobody vouches for it, and does not let strangers in', async () => {
+    const { ca, cert, key, strangerCa } = files;
+    const queries = [new URLSearchParams({ ca: strangerCa, cert, key }), new URLSearchParams({ ca })];
+    for (const query of queries) {
+      const locks = await open(`etcd://${cluster.addresses.join(',')}?${query}`);
+      await expect(locks.mutex('tls').acquire({ waitMs: 1_000 })).rejects.toMatchObject({ code: 'STORE' });
+    }
+  });
+});
