@@ -148,7 +148,7 @@ describe('the command never goes on unlocked', () => {
 describe('renewal', () => {
   it('a command may run for much longer than the time to live', async () => {
     const { code, stdout } = await holdfast(
-      ['run', 'long', '--ttl', '1s', '--grace', '700ms', '--', 'sh', '-c', 'sleep 2.5; echo done'],
+      ['run', 'long', '--ttl', '2s', '--grace', '500ms', '--', 'sh', '-c', 'sleep 4.5; echo done'],
       env,
     );
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'done\n' });

@@ -7,7 +7,9 @@ import { failureKind, storeError } from './library.ts';
 /** Operations of one tick share one transaction, at most so many. */
 const BATCH_MAX = 128;
 /** How long a batch is tried again while another process writes; then the core decides. */
-const BUSY_MS = 1_500;
+const BUSY_MS = 4_000;
+/** A write takes some ten microseconds, so the first tries follow at once. The others come ever later: on a busy machine the writer itself needs the time. */
+const BUSY_AT_ONCE = 2;
 const BUSY_RETRY = { min: 1, max: 25 };
 /** How often a batch that went into a log which nobody else reads is done again. */
 const REDO_MAX = 5;
@@ -103,10 +105,7 @@ export class BatchQueue {
     } catch (error) {
       if (isFatal(error) || this.#connection?.isSpoilt === true) this.#drop();
       if (failureKind(error) === 'busy' && this.#clock.monotonicMs() - startedMs < BUSY_MS) {
-        const delayMs = backoff(this.#clock, tries, BUSY_RETRY);
-        this.#clock.startTimer(delayMs, () => this.#attempt(wanted, tries + 1, startedMs), {
-          keepAlive: true,
-        });
+        this.#later(tries, () => this.#attempt(wanted, tries + 1, startedMs));
         return;
       }
       const failure = asStoreError(this.#path, error);
@@ -114,6 +113,16 @@ export class BatchQueue {
     }
     if (this.#waiting.length > 0) queueMicrotask(this.#next);
     else this.#rest();
+  }
+
+  /** Keeps the process alive: somebody waits for the answer. */
+  #later(tries: number, again: () => void): void {
+    if (tries < BUSY_AT_ONCE) {
+      setImmediate(again);
+      return;
+    }
+    const delayMs = backoff(this.#clock, tries - BUSY_AT_ONCE, BUSY_RETRY);
+    this.#clock.startTimer(delayMs, again, { keepAlive: true });
   }
 
   #perform(batch: readonly Entry[]): void {

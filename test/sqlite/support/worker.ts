@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -37,6 +38,7 @@ async function hold(ttlMs: number): Promise<void> {
   for (let line = await nextLine(); line !== null; line = await nextLine()) {
     if (line === 'release') break;
     if (line.startsWith('read ')) readFileSync(line.slice('read '.length));
+    if (line === 'fork') spawn('sleep', ['20'], { stdio: 'ignore', detached: true }).unref();
     if (line === 'renew') await held.extend().catch(() => {});
     say({ did: line });
   }
