@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { type HoldfastError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
+import { type Instant, instant } from '../../hold/validity.ts';
 import { failureOf, isNoScript } from './failure.ts';
 import type { Gate } from './gate.ts';
 
@@ -15,8 +16,15 @@ export interface Operation<Request, Result> {
   keyCount(items: number): number;
   /** Adds the keys and arguments for all of these to the command. */
   encode(items: readonly { readonly request: Request }[], command: string[]): void;
-  /** Throws a `HoldfastError` for an answer that is one. `isRepeat`: the client may have sent it twice, and this answers the second. */
-  decode(request: Request, answer: unknown, isRepeat: boolean): Result;
+  /** Throws a `HoldfastError` for an answer that is one. */
+  decode(request: Request, answer: unknown, sending: Sending): Result;
+}
+
+/** How the request of an answer went out. */
+export interface Sending {
+  readonly sentAt: Instant;
+  /** The client may have sent it twice, and this answers the second. */
+  readonly isRepeat: boolean;
 }
 
 class Item<Request, Result> {
@@ -48,6 +56,7 @@ interface Call<Request, Result> {
   waiting: number;
   /** Of the link, when it was sent. */
   readonly breaks: number;
+  readonly sentAt: Instant;
 }
 
 /** Most items of one call: a long script would keep everybody else waiting. */
@@ -134,7 +143,12 @@ export class Batch<Request, Result> {
   }
 
   #send(items: readonly Item<Request, Result>[]): void {
-    const call = { items, waiting: items.length, breaks: this.#gate.link.breaks };
+    const call = {
+      items,
+      waiting: items.length,
+      breaks: this.#gate.link.breaks,
+      sentAt: instant(this.#clock),
+    };
     for (const item of items) item.call = call;
     this.#calls.add(call);
     this.#run('evalsha', items).then(
@@ -159,18 +173,18 @@ export class Batch<Request, Result> {
 
   #finish(items: readonly Item<Request, Result>[], call: Call<Request, Result>, reply: unknown): void {
     // A call for one item answers without a list: clients are slow to read one.
-    const isRepeat = this.#gate.link.breaks !== call.breaks;
+    const sending = { sentAt: call.sentAt, isRepeat: this.#gate.link.breaks !== call.breaks };
     const answers: readonly unknown[] = Array.isArray(reply) ? reply : [reply];
     for (let index = 0; index < items.length; index += 1) {
       const item = items[index];
-      if (item !== undefined && !item.isSettled) this.#answer(item, answers[index], isRepeat);
+      if (item !== undefined && !item.isSettled) this.#answer(item, answers[index], sending);
     }
     this.#end(call);
   }
 
-  #answer(item: Item<Request, Result>, answer: unknown, isRepeat: boolean): void {
+  #answer(item: Item<Request, Result>, answer: unknown, sending: Sending): void {
     try {
-      const result = this.#operation.decode(item.request, answer, isRepeat);
+      const result = this.#operation.decode(item.request, answer, sending);
       this.#settle(item);
       item.resolve(result);
     } catch (error) {

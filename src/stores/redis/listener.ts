@@ -3,8 +3,8 @@ import type { Link } from './link.ts';
 
 /** What a store does with what it hears. */
 export interface Hearing {
-  /** This claim was granted. */
-  onGranted(key: string, id: string): void;
+  /** This claim was granted. With what it needs to know, or without: then it has to ask. */
+  onGranted(key: string, id: string, told: { fence: bigint; endsAtServerMs: number } | null): void;
   /** This observed lock has changed. */
   onChanged(key: string): void;
   /** The connection came or went, so something may have been missed. */
@@ -75,8 +75,9 @@ export class Listener {
   }
 
   #onMessage(message: string): void {
-    const [kind, key = '', id = ''] = message.split('\n');
-    if (kind === 'g') this.#hearing.onGranted(key, id);
+    const [kind, key = '', id = '', fence, ends] = message.split('\n');
+    const told = fence === undefined ? null : { fence: BigInt(fence), endsAtServerMs: Number(ends) };
+    if (kind === 'g') this.#hearing.onGranted(key, id, told);
     else if (kind === 'o') this.#hearing.onChanged(key);
   }
 }

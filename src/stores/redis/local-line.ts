@@ -36,6 +36,10 @@ export class LocalLines {
     };
   }
 
+  has(name: string, id: string): boolean {
+    return this.#lines.get(name)?.wakes.has(id) === true;
+  }
+
   /** Whether this claim is the one that looks after the lock for this process; also when nobody listens yet. */
   isFirst(name: string, id: string): boolean {
     const line = this.#lines.get(name);

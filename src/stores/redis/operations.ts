@@ -1,5 +1,6 @@
 import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
 import { claimScript, releaseScript, renewScript } from '../../generated/redis-scripts.ts';
+import type { Instant } from '../../hold/validity.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
 import type { Operation } from './batch.ts';
 import { failureOf } from './failure.ts';
@@ -14,6 +15,8 @@ export interface ClaimContext {
   /** Where the asker can be reached now; `-` for nowhere. */
   channel(): string;
   onGranted(request: ClaimRequest): void;
+  /** The server's clock said this, at or after the moment when we asked. */
+  onServerTime(serverMs: number, sentAt: Instant): void;
   /** When to ask again, from what the script says of the holder. */
   retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number;
 }
@@ -36,7 +39,7 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
       command[at] = `${fenceAbove} ${context.lineMax} ${context.channel()}`;
       if (hasNotes) for (const { request } of items) command.push(request.note);
     },
-    decode(request, answer) {
+    decode(request, answer, { sentAt }) {
       const text = textOf(answer);
       const rest = text.slice(2);
       switch (text[0]) {
@@ -44,7 +47,8 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
           context.onGranted(request);
           return { granted: true, fence: BigInt(rest), validForMs: request.ttlMs };
         case 'w': {
-          const [firstEndsMs = '-1', marks = ''] = rest.split(' ');
+          const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
+          context.onServerTime(Number(serverMs), sentAt);
           return { granted: false, retryAfterMs: context.retryAfterMs(request, Number(firstEndsMs), marks) };
         }
         case 'm':
@@ -100,7 +104,7 @@ export function releaseOperation(
       for (const { request } of items) keys.push(command, request.name);
       for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
-    decode({ name }, answer, isRepeat) {
+    decode({ name }, answer, { isRepeat }) {
       const text = textOf(answer);
       const isRemoved = text !== '0';
       if (text === '2') onHandedOver(name);

@@ -74,7 +74,7 @@ function waiters(
     const entry = WAITER.exec(entries.get(id) ?? '');
     if (Number(score) < 1 || Number(score) >= FAR || entry === null) continue;
     const [, mode = '', , until = '', , , note = ''] = entry;
-    const expiresInMs = Number(until) * 1000 - nowUs / 1000;
+    const expiresInMs = Number(until) - nowUs / 1000;
     if (expiresInMs <= 0) continue;
     claims.push({ id, granted: false, mode: modeIn(mode), fence: null, heldForMs: null, expiresInMs, note });
   }

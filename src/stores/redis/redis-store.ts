@@ -31,6 +31,7 @@ import {
   renewOperation,
 } from './operations.ts';
 import { claimsIn } from './reading.ts';
+import { ToldGrants } from './told-grants.ts';
 
 /** What of a Redis store can be set. Programs that share locks must agree on the prefix. */
 export interface RedisStoreOptions {
@@ -68,6 +69,7 @@ export class RedisStore implements Store {
   readonly #renewals: Batch<RenewRequest, RenewOutcome>;
   readonly #releases: Batch<ReleaseRequest, boolean>;
   readonly #lines: LocalLines;
+  readonly #told: ToldGrants;
   readonly #listener: Listener;
   readonly #observers: Observers;
   readonly #handOvers: HandOvers;
@@ -81,8 +83,13 @@ export class RedisStore implements Store {
     this.#keyPrefix = link.keyPrefix;
     this.#gate = new Gate(link, options.allowEviction ?? false);
     this.#lines = new LocalLines(this.#clock);
+    this.#told = new ToldGrants(this.#clock);
     this.#listener = new Listener(link, this.#keyPrefix + this.#keys.channelBase, this.#clock, {
-      onGranted: (key, id) => this.#lines.wake(this.#nameOf(key), id),
+      onGranted: (key, id, told) => {
+        const name = this.#nameOf(key);
+        if (told !== null && this.#lines.has(name, id)) this.#told.add(id, told);
+        this.#lines.wake(name, id);
+      },
       onChanged: (key) => this.#observers.tell(this.#nameOf(key)),
       onBreak: () => this.#onBreak(),
     });
@@ -91,6 +98,7 @@ export class RedisStore implements Store {
       lineMax: options.lineMax ?? DEFAULTS.lineMax,
       channel: () => (this.#listener.isUp ? this.#listener.channel : '-'),
       onGranted: ({ name, ttlMs }) => this.#lines.setDue(name, ttlMs),
+      onServerTime: (serverMs, sentAt) => this.#told.setServerTime(serverMs, sentAt),
       retryAfterMs: (request, firstEndsMs, marks) => this.#retryAfterMs(request, firstEndsMs, marks),
     });
     this.#claims = new Batch(this.#gate, this.#clock, claims);
@@ -101,6 +109,11 @@ export class RedisStore implements Store {
   }
 
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+    const told = this.#told.take(request);
+    if (told !== null) {
+      this.#lines.setDue(request.name, request.ttlMs);
+      return Promise.resolve(told);
+    }
     if (request.fenceAbove <= FENCE_MAX) return this.#claims.add(request, signal);
     return Promise.reject(
       new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' }),
@@ -122,7 +135,11 @@ export class RedisStore implements Store {
   async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
     this.#gate.assertNotClosed();
     const { name, id } = target;
-    const stop = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
+    const unwatch = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
+    const stop = (): void => {
+      unwatch();
+      if (id !== undefined) this.#told.drop(id);
+    };
     await this.#listener.start();
     if (id === undefined) await this.#observers.register(name);
     return {

@@ -4,7 +4,8 @@
 --       then, unless none of them has one, the note of each
 -- Gives (without a list when it is only one) for each item one of
 --       g <fence>               granted
---       w <ms> <marks>          refused; the first hold ends after so many ms (-1: never by itself); marks: h first in line, f foreign holder
+--       w <ms> <now> <marks>    refused; the first hold ends after so many ms (-1: never by itself); the server's time in ms; marks: h
+--                               first in line, f foreign holder
 --       m <mode>                refused: the lock is in use in another way
 --       l                       refused: the line is full
 --       !<error>                failed
@@ -33,9 +34,6 @@ end
 -- @include entry.lua
 -- @include line.lua
 
--- A place lives this long without being asked for.
-local PLACE_MS = 120000
-
 local fenceAbove, lineMax, askerChannel = string.match(ARGV[1], '^(%d+) (%d+) (%S+)$')
 fenceAbove, lineMax = tonumber(fenceAbove), tonumber(lineMax)
 
@@ -49,7 +47,7 @@ local function refusal(lock, id)
   end
   local marks = ''
   if lock.foreign then marks = head(lock) == id and 'hf' or 'f' end
-  return 'w ' .. digits(firstMs) .. ' ' .. marks
+  return 'w ' .. digits(firstMs) .. ' ' .. digits(nowMs) .. ' ' .. marks
 end
 
 -- A claim of another kind that stands in the way, as a mode.
@@ -62,7 +60,7 @@ local function disagreement(lock, family)
   local entry = first and redis.call('HGET', lock.info, first)
   local w = entry and waiterIn(entry)
   -- A place that nobody kept is on its way out.
-  if not w or w.ends * 1000 < nowMs then return nil end
+  if not w or w.ends < nowMs then return nil end
   local _, _, present = measure(w.mode)
   if present ~= family then return w.mode end
 end
@@ -71,7 +69,7 @@ local function dropDeadPlaces(lock)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', lock.line, WAITING_MIN, WAITING_MAX)) do
     local entry = redis.call('HGET', lock.info, id)
     local w = entry and waiterIn(entry)
-    if not w or w.ends * 1000 < nowMs then forget(lock, id) end
+    if not w or w.ends < nowMs then forget(lock, id) end
   end
 end
 
@@ -85,7 +83,7 @@ local function enter(lock, id, mode, ttl, note)
   local untilMs = nowMs + math.max(ttl, PLACE_MS)
   local covered = math.floor((untilMs + SPARE_MS) / 1000)
   redis.call('HSET', lock.info, id, waiterEntry({
-    mode = mode, ttl = ttl, ends = math.floor(untilMs / 1000), covered = covered, channel = askerChannel, note = note,
+    mode = mode, ttl = ttl, ends = untilMs, covered = covered, channel = askerChannel, note = note,
   }))
   cover(untilMs, lock.line, lock.info)
   tellObservers(lock)
@@ -94,8 +92,8 @@ end
 
 local function keepPlace(lock, id, w, ttl)
   local untilMs = nowMs + math.max(ttl, PLACE_MS)
-  w.ttl, w.ends, w.channel = ttl, math.floor(untilMs / 1000), askerChannel
-  if w.ends > w.covered then w.covered = cover(untilMs, lock.line, lock.info) end
+  w.ttl, w.ends, w.channel = ttl, untilMs, askerChannel
+  if untilMs > w.covered * 1000 then w.covered = cover(untilMs, lock.line, lock.info) end
   redis.call('HSET', lock.info, id, waiterEntry(w))
 end
 

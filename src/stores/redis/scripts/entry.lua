@@ -1,5 +1,5 @@
 -- What is known of a claim besides its place is one field of the info hash:
---   w <mode> <ttl, ms> <place until, s> <keys live until, s> <channel or -> <note>     it waits
+--   w <mode> <ttl, ms> <place until, ms> <keys live until, s> <channel or -> <note>     it waits
 --   h <mode> <fence> <granted, us> <keys live until, s> <note>                         it holds
 local function waiterIn(entry)
   local mode, ttl, ends, covered, channel, note =

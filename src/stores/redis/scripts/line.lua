@@ -1,5 +1,9 @@
--- A claim that was granted while nobody asked for it lives this long until its owner asks: a dead waiter costs no more.
+-- A claim that is granted while its owner does not ask lives only this long until it does: a dead waiter costs no more.
 local HANDED_MS = 5000
+-- But one that has asked so recently is taken for alive. It gets its full time, and is told all it needs to know.
+local FRESH_MS = 1000
+-- A place lives this long without being asked for.
+local PLACE_MS = 120000
 
 -- The counter's key ends in `fence`; what stands before it is ours alone.
 local channelBase = string.sub(KEYS[1], 1, -6) .. 'wake:'
@@ -110,13 +114,16 @@ local function settle(lock, asker)
     if w and id == asker then
       granted = nextFence()
       grant(lock, id, w.mode, w.ttl, w.note, granted)
-    elseif w and w.ends * 1000 >= nowMs then
-      local fence, ttl = nextFence(), math.min(w.ttl, HANDED_MS)
+    elseif w and w.ends >= nowMs then
+      local fence, ttl = nextFence(), w.ttl
       local message = 'g\n' .. lock.key .. '\n' .. id
-      if w.channel == '-' or send(w.channel, message) then
-        grant(lock, id, w.mode, ttl, w.note, fence)
+      if w.ends - math.max(ttl, PLACE_MS) + FRESH_MS >= nowMs and w.channel ~= '-' then
+        message = message .. '\n' .. digits(fence) .. '\n' .. digits(nowMs + ttl)
+      else
+        ttl = math.min(ttl, HANDED_MS)
         lock.handed = true
       end
+      if w.channel == '-' or send(w.channel, message) then grant(lock, id, w.mode, ttl, w.note, fence) end
     end
   end
   return granted
