@@ -19,16 +19,21 @@ export class Asking {
   readonly #parts: Parts;
   /** One request at a time for each claim. */
   readonly #underWay = new Map<string, Promise<unknown>>();
+  /** The last that enters each line: those of one process stand in it in the order in which they asked. */
+  readonly #entering = new Map<string, Promise<unknown>>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  async claim(request: ClaimRequest): Promise<ClaimOutcome> {
+  async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const sent = instant(this.#parts.clock);
     const ref = `${request.name}\n${request.id}`;
     const before = this.#underWay.get(ref);
-    const asked = before === undefined ? this.#claim(request, sent) : this.#after(before, request, sent);
+    const asked =
+      before === undefined
+        ? this.#claim(request, sent, signal)
+        : before.catch(() => {}).then(() => this.#claim(request, sent, signal));
     this.#underWay.set(ref, asked);
     try {
       return await asked;
@@ -37,12 +42,7 @@ export class Asking {
     }
   }
 
-  async #after(before: Promise<unknown>, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {
-    await before.catch(() => {});
-    return await this.#claim(request, sent);
-  }
-
-  async #claim(request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {
+  async #claim(request: ClaimRequest, sent: Instant, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const known = this.#parts.claims.get(request);
     if (known !== undefined && known.revision !== null) {
       const outcome = known.isGranted
@@ -51,12 +51,37 @@ export class Asking {
       if (outcome !== null) return outcome;
       this.#forget(known);
     }
-    for (let tries = 1; ; tries += 1) {
+    return request.wait ? await this.#inTurn(request, sent, signal) : await this.#enterAnew(request, sent);
+  }
+
+  async #inTurn(
+    request: ClaimRequest,
+    sent: Instant,
+    signal: AbortSignal | undefined,
+  ): Promise<ClaimOutcome> {
+    const { name } = request;
+    const before = this.#entering.get(name);
+    const entered = (before ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => {
+        if (signal?.aborted === true)
+          throw new StoreError('The claim was not sent in time', { applied: 'no' });
+        return this.#enterAnew(request, sent);
+      });
+    this.#entering.set(name, entered);
+    try {
+      return await entered;
+    } finally {
+      if (this.#entering.get(name) === entered) this.#entering.delete(name);
+    }
+  }
+
+  async #enterAnew(request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {
+    for (let tries = 1; tries <= TRIES; tries += 1) {
       const outcome = await this.#enter(request, sent, tries === TRIES);
       if (outcome !== null) return outcome;
-      if (tries === TRIES)
-        throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
     }
+    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
 
   /** A new claim. `null`: its lease had ended or its key was removed at once, try again. */

@@ -4,7 +4,7 @@ import { type Instant, instant } from '../../hold/validity.ts';
 import type { EtcdClient, KeepAliveReply, Stream, TxnReply, TxnRequest, WatchReply } from './client.ts';
 
 /** One try at one member; the client then goes on to another member by itself. */
-const ATTEMPT_MS = 2_000;
+export const ATTEMPT_MS = 2_000;
 /** No try begins later than this after the first: whoever asked has given up by then. */
 const CALL_MS = 4_500;
 
@@ -30,7 +30,7 @@ export class Calls {
     this.#clock = clock;
   }
 
-  async txn(request: TxnRequest, attemptMs = ATTEMPT_MS): Promise<Answer> {
+  async txn(request: TxnRequest, attemptMs: number): Promise<Answer> {
     return await this.#run('A transaction', attemptMs, async (options, count) => {
       const reply = (await this.#client.kv.txn(request, options)) as TxnReply;
       return { reply, attempts: count() };

@@ -46,10 +46,10 @@ export class EtcdStore implements Store {
     this.#sweeper = new Sweeper(parts);
   }
 
-  async claim(request: ClaimRequest): Promise<ClaimOutcome> {
+  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
     this.#assertOpen();
     this.#sweeper.start();
-    return await this.#asking.claim(request);
+    return await this.#asking.claim(request, signal);
   }
 
   async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {

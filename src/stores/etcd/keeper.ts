@@ -3,7 +3,7 @@ import { isLeaseGone } from './calls.ts';
 import type { Claim } from './claim.ts';
 import type { Alive } from './keep-alives.ts';
 import type { Lease } from './lease.ts';
-import { type LeasePool, type Place, secondsFor } from './lease-pool.ts';
+import { attemptMs, type LeasePool, type Place, secondsFor } from './lease-pool.ts';
 import type { Transactions } from './transactions.ts';
 
 const TRIES = 3;
@@ -66,7 +66,7 @@ export class Keeper {
     // In this order: the keep-alive must not be sent later than what confirms it.
     const [answer, found] = await Promise.allSettled([
       alive ?? Promise.resolve(null),
-      moves ? this.#move(claim, lease, note) : this.#verify(claim),
+      moves ? this.#move(claim, lease, note) : this.#verify(claim, lease),
     ]);
     if (found.status === 'rejected') {
       if (!isLeaseGone(found.reason)) throw found.reason;
@@ -91,8 +91,11 @@ export class Keeper {
     return lease.confirm(alive, term);
   }
 
-  async #verify(claim: Claim): Promise<Found> {
-    const { ranges, term } = await this.#transactions.read([{ key: claim.key, keys_only: true }]);
+  async #verify(claim: Claim, lease: Lease): Promise<Found> {
+    const { ranges, term } = await this.#transactions.read(
+      [{ key: claim.key, keys_only: true }],
+      attemptMs(lease.ttlMs),
+    );
     const kv = ranges[0]?.kvs[0];
     const exists = kv !== undefined && BigInt(kv.create_revision) === claim.revision;
     return { exists, leaseId: kv?.lease ?? '', term };
@@ -108,6 +111,7 @@ export class Keeper {
         failure: [],
       },
       [claim.keyText],
+      attemptMs(lease.ttlMs),
     );
     return { exists: succeeded, leaseId: lease.id, term };
   }

@@ -174,6 +174,6 @@ export function secondsFor(ttlMs: number): number {
 }
 
 /** How long to wait for one member before another is asked: several tries must fit into the time that is left. */
-function attemptMs(ttlMs: number): number {
+export function attemptMs(ttlMs: number): number {
   return Math.min(Math.max(ttlMs / 6, 500), 2_000);
 }

@@ -1,5 +1,5 @@
 import { Batch } from './batch.ts';
-import type { Calls } from './calls.ts';
+import { ATTEMPT_MS, type Calls } from './calls.ts';
 import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
 
 const READS_MAX = 40;
@@ -21,15 +21,21 @@ export interface WriteResult extends ReadResult {
   readonly attempts: number;
 }
 
+interface Read {
+  readonly ranges: readonly RangeRequest[];
+  readonly attemptMs: number;
+}
+
 interface Write {
   readonly txn: TxnRequest;
   readonly conflicts: readonly string[];
+  readonly attemptMs: number;
 }
 
 /** Reads and writes of the whole store. Both are confirmed by a majority; those of one tick travel together. */
 export class Transactions {
   readonly #calls: Calls;
-  readonly #reads: Batch<readonly RangeRequest[], ReadResult>;
+  readonly #reads: Batch<Read, ReadResult>;
   readonly #writes: Batch<Write, WriteResult>;
 
   constructor(calls: Calls) {
@@ -47,24 +53,24 @@ export class Transactions {
   }
 
   /** At most three ranges. A transaction that only reads costs the cluster no write. */
-  read(ranges: readonly RangeRequest[]): Promise<ReadResult> {
-    return this.#reads.add(ranges);
+  read(ranges: readonly RangeRequest[], attemptMs = ATTEMPT_MS): Promise<ReadResult> {
+    return this.#reads.add({ ranges, attemptMs });
   }
 
   /**
    * `conflicts`: writes that share one do not travel together. All keys that one transaction creates have the same create revision, so that two new claims of one lock
    * in it would have no order.
    */
-  write(txn: TxnRequest, conflicts: readonly string[]): Promise<WriteResult> {
-    return this.#writes.add({ txn, conflicts });
+  write(txn: TxnRequest, conflicts: readonly string[], attemptMs = ATTEMPT_MS): Promise<WriteResult> {
+    return this.#writes.add({ txn, conflicts, attemptMs });
   }
 
-  async #sendReads(ops: readonly (readonly RangeRequest[])[]): Promise<ReadResult[]> {
-    const success = ops.flat().map((range) => ({ request_range: range }));
-    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] });
+  async #sendReads(ops: readonly Read[]): Promise<ReadResult[]> {
+    const success = ops.flatMap(({ ranges }) => ranges.map((range) => ({ request_range: range })));
+    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops));
     const all = rangesOf(reply);
     let next = 0;
-    return ops.map((ranges) => {
+    return ops.map(({ ranges }) => {
       const own = all.slice(next, next + ranges.length);
       next += ranges.length;
       return { ...seenIn(reply), ranges: own };
@@ -77,7 +83,7 @@ export class Transactions {
     const outer: TxnRequest = alone
       ? only.txn
       : { compare: [], success: ops.map(({ txn }) => ({ request_txn: txn })), failure: [] };
-    const { reply, attempts } = await this.#calls.txn(outer);
+    const { reply, attempts } = await this.#calls.txn(outer, shortest(ops));
     const seen = seenIn(reply);
     const replies = alone ? [reply] : reply.responses.map((response) => response.response_txn);
     return replies.map((inner) => ({
@@ -88,6 +94,9 @@ export class Transactions {
     }));
   }
 }
+
+const shortest = (ops: readonly { readonly attemptMs: number }[]): number =>
+  Math.min(...ops.map((op) => op.attemptMs));
 
 function seenIn(reply: TxnReply): Seen {
   return { revision: BigInt(reply.header.revision), term: Number(reply.header.raft_term) };

@@ -40,7 +40,7 @@ export class Waiters {
   /** The claim was refused: `behind` has to go first, and was there at revision `since`. */
   aim(claim: Claim, behind: Buffer | null, since: bigint): void {
     const waiter = this.#waiterOf(claim);
-    const isSame = behind !== null && waiter.behind?.equals(behind) === true;
+    const isSame = behind === null ? waiter.behind === null : waiter.behind?.equals(behind) === true;
     waiter.behind = behind;
     waiter.since = since;
     if (isSame && waiter.ahead !== null) return;
