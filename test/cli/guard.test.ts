@@ -70,6 +70,16 @@ async function nextHolder(name: string): Promise<number> {
   return atMs;
 }
 
+/** In milliseconds since 1970. */
+async function leaseEnd(name: string): Promise<number> {
+  const store = sqliteStore(path);
+  const [claim] = await store.read(name);
+  const endMs = Date.now() + (claim?.expiresInMs ?? 0);
+  // Not waited for: closing writes too.
+  store.close().catch(() => {});
+  return endMs;
+}
+
 const TERMS = ['--ttl', '2s', '--grace', '500ms'] as const;
 
 describe('the command never goes on unlocked', () => {
@@ -98,10 +108,13 @@ describe('the command never goes on unlocked', () => {
     const writer = await startWorker(path, ['stick']);
     await writer.said('stuck');
     writer.kill('SIGSTOP');
+    // Nothing is written any more, so this is when its lease ends.
+    const leaseEndMs = await leaseEnd(family.name);
     const { code, stderr } = await family.running.result();
     expect({ code, stderr }).toEqual({ code: 74, stderr: expect.stringContaining('lost the lock') });
     expect(family.pids.filter(alive)).toEqual([]);
     const endedMs = family.lastActiveMs();
+    expect(endedMs).toBeLessThan(leaseEndMs);
     writer.kill('SIGCONT');
     writer.tell('go on');
     expect(await next).toBeGreaterThan(endedMs);
