@@ -1,0 +1,78 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createLocks } from '../../src/index.ts';
+import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { Lease } from '../../src/stores/etcd/lease.ts';
+import { secondsFor } from '../../src/stores/etcd/lease-pool.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
+import { cleanups } from './cleanup.ts';
+
+describe('what is left of a lease', () => {
+  const clock = virtualClock();
+  const now = () => ({ monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() });
+  const granted = () => new Lease(clock, 10, { id: '1', ttlMs: 10_000, sent: now() });
+
+  it('is counted from the send of what extended it, not from the claim that asks', async () => {
+    const lease = granted();
+    await clock.advance(4_000);
+    expect(lease.validForMs(now())).toBe(6_000);
+    const sent = now();
+    await clock.advance(1_000);
+    expect(lease.confirm({ sent, ttlMs: 10_000, term: 3 }, 3)).toBe(true);
+    expect(lease.validForMs(now())).toBe(9_000);
+  });
+
+  it('row 51: is not what a member of an older term says', async () => {
+    const lease = granted();
+    await clock.advance(4_000);
+    expect(lease.confirm({ sent: now(), ttlMs: 10_000, term: 2 }, 3)).toBe(false);
+    expect(lease.confirm({ sent: now(), ttlMs: 0, term: 3 }, 3)).toBe(false);
+    expect(lease.validForMs(now())).toBe(6_000);
+  });
+
+  it('an answer that overtook a later one takes nothing back', async () => {
+    const lease = granted();
+    const first = now();
+    await clock.advance(2_000);
+    lease.confirm({ sent: now(), ttlMs: 10_000, term: 3 }, 3);
+    lease.confirm({ sent: first, ttlMs: 10_000, term: 3 }, 3);
+    expect(lease.validForMs(now())).toBe(10_000);
+  });
+
+  it('row 5: is less by the time that the host has slept', () => {
+    const lease = granted();
+    clock.jumpWall(7_000);
+    expect(lease.validForMs(now())).toBe(3_000);
+    expect(lease.leftMs).toBe(3_000);
+    clock.jumpWall(-7_000);
+  });
+
+  it('is asked for in whole seconds, a second more at most', () => {
+    expect([1, 1_000, 1_500, 2_000, 30_000, 86_400_000].map(secondsFor)).toEqual([1, 2, 2, 3, 31, 86_401]);
+  });
+});
+
+describe('fences of etcd', () => {
+  const atTheEnd = cleanups();
+  let cluster: EtcdCluster;
+  beforeAll(async () => {
+    cluster = await startEtcdCluster({ members: 1 });
+    atTheEnd(() => cluster.stop());
+  });
+
+  it('who waits for one lock while its process takes others gets it, with the fence of its place', async () => {
+    const locks = createLocks(etcdStore(cluster.client()));
+    atTheEnd(() => locks.close({ drainMs: 0 }));
+    const first = await locks.mutex('waited-for').acquire();
+    const waiting = locks.mutex('waited-for').acquire();
+    while ((await locks.inspect('waited-for')).waiters.length === 0);
+    const other = await locks.mutex('other').acquire();
+    await first.release();
+    const second = await waiting;
+    expect(second.fence).toBeGreaterThan(first.fence);
+    expect(second.fence).toBeLessThan(other.fence);
+    await second.release();
+    // And whoever comes after has a greater one than both.
+    expect((await locks.mutex('waited-for').acquire()).fence).toBeGreaterThan(other.fence);
+  });
+});
