@@ -158,10 +158,7 @@ export class Line {
   }
 
   #nextPlace(lineMax: number): number {
-    const { first, last } = this.#unit.db.all<{ first: number; last: number }>('bounds', this.#name)[0] as {
-      first: number;
-      last: number;
-    };
+    const { first, last } = this.#bounds();
     // Places are given one after the other, so a line cannot be longer than from its first to its last: counting is rarely needed.
     if (last > 0 && last - first + 1 >= lineMax) {
       const { boot, ms, wallMs } = this.#now;
@@ -170,6 +167,11 @@ export class Line {
       if (waiting >= lineMax) throw new LineFullError(this.#name, lineMax);
     }
     return last + 1;
+  }
+
+  #bounds(): { first: number; last: number } {
+    const [row] = this.#unit.db.all<{ first: number; last: number }>('bounds', this.#name, this.#name);
+    return row ?? { first: 0, last: 0 };
   }
 
   placeOf(id: string): number | null {
@@ -181,7 +183,7 @@ export class Line {
   }
 
   get hasWaiters(): boolean {
-    return this.#unit.db.all<{ last: number }>('bounds', this.#name)[0]?.last !== 0;
+    return this.#bounds().last > 0;
   }
 
   /**

@@ -96,8 +96,9 @@ export const SQL = {
   ownPlace: `SELECT place FROM ${LINE} WHERE id = ? AND name = ?`,
   /** boot, now, wall, name, place, limit: the line from there on. */
   front: `SELECT place, id, count, of, mark, turn, ${LIVE} AS live FROM ${LINE} WHERE name = ? AND place > ? ORDER BY place LIMIT ?`,
-  /** name */
-  bounds: `SELECT coalesce(min(place), 0) AS first, coalesce(max(place), 0) AS last FROM ${LINE} WHERE name = ?`,
+  /** name, name: two subqueries, because SQLite looks up one end of an index at once, but not both. */
+  bounds: `SELECT coalesce((SELECT min(place) FROM ${LINE} WHERE name = ?), 0) AS first,
+      coalesce((SELECT max(place) FROM ${LINE} WHERE name = ?), 0) AS last`,
   /** name */
   countLine: `SELECT count(*) AS waiting FROM ${LINE} WHERE name = ?`,
   /** name, boot, now, wall */
@@ -121,6 +122,8 @@ export const SQL = {
   moveMark: `UPDATE ${LINE} SET mark = ? WHERE id = ? AND name = ? AND mark <> ?`,
   /** name */
   watchers: 'SELECT mark FROM holdfast_watch WHERE name = ?',
+  /** Everybody who has left something that only they would remove. */
+  marks: `SELECT mark FROM holdfast_watch UNION SELECT mark FROM ${LINE}`,
   /** name, mark */
   addWatch: 'INSERT OR IGNORE INTO holdfast_watch VALUES (?, ?)',
   /** name, mark */

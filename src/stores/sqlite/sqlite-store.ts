@@ -17,8 +17,10 @@ import type { Connection } from './connection.ts';
 import { type Host, hostOf } from './host.ts';
 import type { SqliteDatabase } from './library.ts';
 import { Line, type Now } from './line.ts';
-import { columnsOf, modeOf } from './mode-columns.ts';
+import { columnsOf } from './mode-columns.ts';
+import { isGone } from './process-mark.ts';
 import { sourceOf } from './source.ts';
+import { type ClaimRow, describeClaim } from './stored-claim.ts';
 import { Waker } from './waker.ts';
 
 /** What of a SQLite store can be set. */
@@ -36,17 +38,6 @@ const NAMES_PAGE = 256;
 const DEAF_RETRY_MS = 250;
 /** Comes after every name: a name has 512 bytes at most, and this is more of the greatest character there is. */
 const LAST_NAME = '\u{10ffff}'.repeat(129);
-
-interface ReadRow {
-  readonly granted: number;
-  readonly id: string;
-  readonly fence: string;
-  readonly count: number;
-  readonly of: number;
-  readonly note: string;
-  readonly left: number;
-  readonly held: number;
-}
 
 export class SqliteStore implements Store {
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
@@ -125,8 +116,8 @@ export class SqliteStore implements Store {
     return await this.#queue.submit((unit) => {
       const { boot, ms, wallMs } = this.#now(unit);
       const live = [boot, ms, wallMs] as const;
-      const rows = unit.db.all<ReadRow>('read', ...live, boot, ms, name, ...live, ...live, name, ...live);
-      return rows.map(describe);
+      const rows = unit.db.all<ClaimRow>('read', ...live, boot, ms, name, ...live, ...live, name, ...live);
+      return rows.map(describeClaim);
     }, signal);
   }
 
@@ -158,6 +149,10 @@ export class SqliteStore implements Store {
     const { boot, ms, wallMs } = this.#now({ db });
     db.run('pruneHolds', boot, ms, wallMs);
     db.run('prunePlaces', boot, ms, wallMs);
+    for (const { mark } of db.all<{ mark: string }>('marks').filter((each) => isGone(each.mark))) {
+      db.run('dropPlaces', mark);
+      db.run('dropWatches', mark);
+    }
   }
 
   #now(unit: { db: Connection }): Now {
@@ -283,17 +278,4 @@ export class SqliteStore implements Store {
       .then((ids) => this.#waker.wakeClaims(ids))
       .catch(() => {});
   }
-}
-
-function describe(row: ReadRow): StoredClaim {
-  const granted = row.granted === 1;
-  return {
-    id: row.id,
-    granted,
-    mode: modeOf(row),
-    fence: granted ? BigInt(row.fence) : null,
-    heldForMs: row.held < 0 ? null : row.held,
-    expiresInMs: row.left,
-    note: row.note,
-  };
 }
