@@ -1,0 +1,160 @@
+import { Redlock as SesameRedlock } from '@sesamecare-oss/redlock';
+import { Verrou } from '@verrou/core';
+import { redisStore as verrouStore } from '@verrou/core/drivers/redis';
+import { createLocks } from 'holdfast';
+import { redisStore } from 'holdfast/redis';
+import { Redis } from 'ioredis';
+import { Mutex } from 'redis-semaphore';
+import Redlock from 'redlock';
+import { createLock, IoredisAdapter } from 'redlock-universal';
+
+/** One way to take a lock. `acquire` waits and resolves to the release. */
+export interface Contender {
+  readonly name: string;
+  acquire(lock: string): Promise<() => Promise<unknown>>;
+  close(): Promise<void> | void;
+}
+
+export type MakeContender = (url: string) => Contender;
+
+const TTL_MS = 30_000;
+
+const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
+
+/** The least that a fence costs: the same floor, with a counter that follows the server's clock. */
+const FENCED = `local t = redis.call('TIME')
+local last = tonumber(redis.call('GET', KEYS[2]) or 0)
+local fence = math.max(last + 1, t[1] * 1000000 + t[2])
+local text = string.format('%.0f', fence)
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+redis.call('SET', KEYS[2], text)
+return text`;
+
+interface Scripted {
+  floorRelease(key: string, value: string): Promise<number>;
+  fencedClaim(key: string, counter: string, value: string, ttlMs: number): Promise<string | null>;
+}
+
+function scripted(url: string): Redis & Scripted {
+  const client = new Redis(url);
+  client.defineCommand('floorRelease', { numberOfKeys: 1, lua: RELEASE });
+  client.defineCommand('fencedClaim', { numberOfKeys: 2, lua: FENCED });
+  return client as Redis & Scripted;
+}
+
+let count = 0;
+const value = (): string => `bench:${process.pid}:${(count++).toString(36)}`;
+
+export const floor: MakeContender = (url) => {
+  const client = scripted(url);
+  return {
+    name: 'floor: SET NX PX + script',
+    async acquire(lock) {
+      const own = value();
+      if ((await client.set(lock, own, 'PX', TTL_MS, 'NX')) === null) throw new Error('held');
+      return () => client.floorRelease(lock, own);
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+export const fenced: MakeContender = (url) => {
+  const client = scripted(url);
+  return {
+    name: 'bare fenced scripts',
+    async acquire(lock) {
+      const own = value();
+      if ((await client.fencedClaim(lock, 'bench-counter', own, TTL_MS)) === null) throw new Error('held');
+      return () => client.floorRelease(lock, own);
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+export const holdfast: MakeContender = (url) => {
+  const client = new Redis(url);
+  const locks = createLocks(redisStore(client), { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
+  return {
+    name: 'holdfast',
+    async acquire(lock) {
+      const hold = await locks.mutex(lock).acquire();
+      return () => hold.release();
+    },
+    async close() {
+      await locks.close();
+      client.disconnect();
+    },
+  };
+};
+
+const redlock5: MakeContender = (url) => {
+  const client = new Redis(url);
+  const redlock = new Redlock([client], { retryCount: -1 });
+  return {
+    name: 'redlock 5',
+    async acquire(lock) {
+      const held = await redlock.acquire([lock], TTL_MS);
+      return () => held.release();
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+const sesame: MakeContender = (url) => {
+  const client = new Redis(url);
+  const redlock = new SesameRedlock([client as never], { retryCount: -1 });
+  return {
+    name: '@sesamecare-oss/redlock',
+    async acquire(lock) {
+      const held = await redlock.acquire([lock], TTL_MS);
+      return () => held.release();
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+const semaphore: MakeContender = (url) => {
+  const client = new Redis(url);
+  return {
+    name: 'redis-semaphore',
+    async acquire(lock) {
+      const mutex = new Mutex(client as never, lock, { lockTimeout: TTL_MS, acquireTimeout: 600_000 });
+      await mutex.acquire();
+      return () => mutex.release();
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+const universal: MakeContender = (url) => {
+  const client = new Redis(url);
+  const adapter = new IoredisAdapter(client as never);
+  return {
+    name: 'redlock-universal',
+    async acquire(lock) {
+      const made = createLock({ adapter, key: lock, ttl: TTL_MS, retryAttempts: 100_000 });
+      const held = await made.acquire();
+      return () => made.release(held);
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+const verrou: MakeContender = (url) => {
+  const client = new Redis(url);
+  const made = new Verrou({
+    default: 'redis',
+    stores: { redis: { driver: verrouStore({ connection: client as never }) } },
+  });
+  return {
+    name: '@verrou/core',
+    async acquire(lock) {
+      const held = made.createLock(lock, TTL_MS);
+      await held.acquire();
+      return () => held.release();
+    },
+    close: () => client.disconnect(),
+  };
+};
+
+export const peers: readonly MakeContender[] = [redlock5, sesame, semaphore, universal, verrou];

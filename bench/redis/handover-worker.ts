@@ -1,0 +1,50 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type Contender, holdfast, peers } from './contenders.ts';
+
+/**
+ * One process of a hand-over: takes the lock, writes down when it had it, keeps it for a moment, gives it back, and again. Says at the end when each hold was asked
+ * for, began and ended, by the wall clock in us that all processes share.
+ */
+const [, , url = '', name = '', rounds = '0', holdMs = '2'] = process.argv;
+const nowUs = (): number => Math.round((performance.timeOrigin + performance.now()) * 1000);
+
+/** The floor: whoever pops the one element holds; pushing it back wakes the one who has waited longest. */
+function blockingPop(): Contender {
+  const client = new Redis(url);
+  return {
+    name: 'BLPOP',
+    async acquire(lock) {
+      await client.blpop(lock, 0);
+      return () => pusher.rpush(lock, '1');
+    },
+    close: () => {
+      client.disconnect();
+      pusher.disconnect();
+    },
+  };
+}
+const pusher = new Redis(url, { lazyConnect: true });
+
+/** Each is made to learn its name; the others are closed again. */
+function named(): Contender | undefined {
+  const made = [holdfast, ...peers].map((make) => make(url));
+  for (const each of made) if (each.name !== name) void each.close();
+  return made.find((each) => each.name === name);
+}
+const contender = name === 'BLPOP' ? blockingPop() : named();
+if (contender === undefined) throw new Error(`no such contender: ${name}`);
+
+const holds: Array<[number, number, number]> = [];
+process.stdout.write('ready\n');
+await new Promise((resolve) => process.stdin.once('data', resolve));
+for (let round = 0; round < Number(rounds); round += 1) {
+  const asked = nowUs();
+  const release = await contender.acquire('bench-handover');
+  const begun = nowUs();
+  await sleep(Number(holdMs));
+  const ended = nowUs();
+  await release();
+  holds.push([asked, begun, ended]);
+}
+process.stdout.write(`${JSON.stringify(holds)}\n`, () => process.exit(0));
