@@ -61,79 +61,85 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ verb: fc.constant('renew' as const), who: fc.nat(5) }) },
 );
 
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+/** One lock, as the rule has it and as the store has it, side by side. */
+class Twin {
+  readonly name: string;
+  readonly #run: number;
+  readonly #line: Member[] = [];
+  readonly #fences = new Map<string, bigint>();
+  #last = 0n;
+
+  constructor(run: number) {
+    this.#run = run;
+    this.name = `line-${run}`;
+  }
+
+  get #granted(): Member[] {
+    return this.#line.slice(0, grantedCount(this.#line.map(({ mode }) => mode)));
+  }
+
+  async take(each: Step, store: Store): Promise<void> {
+    const id = `who-${each.who}#run0000000${this.#run}.${each.who}`;
+    if (each.verb === 'claim') await this.#claim(store, id, each.mode, each.wait);
+    else if (each.verb === 'renew') {
+      const { held } = await store.renew({ name: this.name, id }, { ttlMs: 60_000 });
+      expect(held).toBe(this.#granted.some((member) => member.id === id));
+    } else {
+      const place = this.#line.findIndex((member) => member.id === id);
+      expect(await store[each.verb]({ name: this.name, id })).toBe(place >= 0);
+      if (place >= 0) this.#line.splice(place, 1);
+      this.#fences.delete(id);
+    }
+    await this.#compare(store);
+  }
+
+  async #claim(store: Store, id: string, wanted: Mode, wait: boolean): Promise<void> {
+    // A claim that stands keeps the mode that it came with.
+    const mode = this.#line.find((member) => member.id === id)?.mode ?? wanted;
+    const expected = claimByRule(this.#line, { id, mode }, wait);
+    const request = { name: this.name, id, mode, ttlMs: 60_000, wait, note: '', fenceAbove: 0n };
+    const outcome = await store.claim(request).catch((error: { code: string }) => error.code);
+    if (typeof outcome === 'string') expect([outcome, expected]).toEqual(['MODE_MISMATCH', 'mismatch']);
+    else expect(outcome.granted).toBe(expected === 'granted');
+    if (typeof outcome === 'object' && outcome.granted)
+      expect(this.#fences.get(id) ?? outcome.fence).toBe(outcome.fence);
+  }
+
+  async #compare(store: Store): Promise<void> {
+    const seen = await store.read(this.name);
+    const granted = this.#granted.map(({ id }) => id);
+    const ids = (claims: typeof seen): string[] => claims.map(({ id }) => id);
+    // Granted in the order of the line, so their fences rise in it, and those who wait stand behind them in order.
+    expect(ids(seen.filter((claim) => claim.granted))).toEqual(granted);
+    expect(ids(seen.filter((claim) => !claim.granted))).toEqual(
+      this.#line.slice(granted.length).map(({ id }) => id),
+    );
+    for (const { id, fence } of seen) {
+      if (fence === null || this.#fences.has(id)) continue;
+      expect(fence > this.#last).toBe(true);
+      this.#fences.set(id, fence);
+      this.#last = fence;
+    }
+  }
+
+  async end(store: Store): Promise<void> {
+    for (const { id } of this.#line) await store.release({ name: this.name, id });
+  }
+}
+
 let runs = 0;
 
 it('the scripts do what the grant rule says, step by step', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
       runs += 1;
-      const name = `line-${runs}`;
-      const line: Member[] = [];
-      const modes = new Map<number, Mode>();
-      const fences = new Map<string, bigint>();
-      const known = new Set<string>();
-      let last = 0n;
-      for (const [index, each] of steps.entries()) {
-        const store = stores[index % 2] as Store;
-        const id = `who-${each.who}#run0000000${runs}.${each.who}`;
-        const granted = (): boolean =>
-          line.findIndex((member) => member.id === id) >= 0 &&
-          line.findIndex((member) => member.id === id) < grantedCount(line.map((member) => member.mode));
-        if (each.verb === 'claim') {
-          // A claim that stands keeps the mode that it came with.
-          const standing = line.some((member) => member.id === id);
-          const wanted = standing ? (modes.get(each.who) ?? each.mode) : each.mode;
-          modes.set(each.who, wanted);
-          const expected = claimByRule(line, { id, mode: wanted }, each.wait);
-          const request = {
-            name,
-            id,
-            mode: wanted,
-            ttlMs: 60_000,
-            wait: each.wait,
-            note: '',
-            fenceAbove: 0n,
-          };
-          const outcome = await store.claim(request).catch((error: { code: string }) => error.code);
-          if (typeof outcome === 'string') expect([outcome, expected]).toEqual(['MODE_MISMATCH', 'mismatch']);
-          else expect(outcome.granted).toBe(expected === 'granted');
-          if (typeof outcome === 'object' && outcome.granted) {
-            expect(fences.get(id) ?? outcome.fence).toBe(outcome.fence);
-            fences.set(id, outcome.fence);
-          }
-        } else if (each.verb === 'renew') {
-          const { held } = await store.renew({ name, id }, { ttlMs: 60_000 });
-          expect(held).toBe(granted());
-        } else {
-          const place = line.findIndex((member) => member.id === id);
-          expect(await store[each.verb]({ name, id })).toBe(place >= 0);
-          if (place >= 0) line.splice(place, 1);
-          fences.delete(id);
-        }
-        const seen = await store.read(name);
-        const count = grantedCount(line.map((member) => member.mode));
-        const holders = new Set(line.slice(0, count).map((member) => member.id));
-        expect(new Set(seen.filter((claim) => claim.granted).map((claim) => claim.id))).toEqual(holders);
-        expect(seen.filter((claim) => !claim.granted).map((claim) => claim.id)).toEqual(
-          line.slice(count).map((member) => member.id),
-        );
-        // Granted in the order of the line, so their fences rise in it.
-        const given = line
-          .slice(0, count)
-          .map((member) => seen.find((claim) => claim.id === member.id)?.fence ?? 0n);
-        expect([...given].sort((a, b) => (a < b ? -1 : 1))).toEqual(given);
-        // And one that was not there before is greater than every one given before.
-        for (const [at, fence] of given.entries()) {
-          const member = line[at]?.id ?? '';
-          if (!known.has(member)) expect(fence > last).toBe(true);
-          known.add(member);
-          if (fence > last) last = fence;
-        }
-        for (const member of [...known]) if (!holders.has(member)) known.delete(member);
-      }
-      for (const member of line) await stores[0]?.release({ name, id: member.id });
+      const twin = new Twin(runs);
+      for (const [index, each] of steps.entries()) await twin.take(each, stores[index % 2] as Store);
+      await twin.end(stores[0] as Store);
       // Nothing of it is left.
-      expect(await client.keys(`*${name}`)).toEqual([]);
+      expect(await client.keys(`*${twin.name}`)).toEqual([]);
     }),
     { numRuns: 500 },
   );
