@@ -128,11 +128,29 @@ class Run {
       const result = guard.run(file, args, env, graceMs);
       postpone();
       this.#isRunning = true;
-      return this.#exitCode(await result, hold);
+      const code = this.#exitCode(await result, hold);
+      return (await this.#wasTaken(hold)) ? this.#lost('before the command ended') : code;
     } finally {
       stop();
-      await atMost(CLOSE_MS, hold.release());
     }
+  }
+
+  /** Gives the lock back. True when somebody had taken it away before we heard of it. */
+  async #wasTaken(hold: Hold): Promise<boolean> {
+    const wasTold = hold.signal.aborted;
+    const release = hold.release().then(
+      (released) => !released && !wasTold,
+      () => false,
+    );
+    return await Promise.race([
+      release,
+      new Promise<false>((resolve) => setTimeout(resolve, CLOSE_MS, false).unref()),
+    ]);
+  }
+
+  #lost(how: string): number {
+    process.stderr.write(`holdfast: lost the lock ${quoted(this.#name)} ${how}\n`);
+    return EXIT.lost;
   }
 
   #exitCode(result: CommandResult, hold: Hold): number {
@@ -140,14 +158,11 @@ class Run {
       process.stderr.write(`holdfast: cannot run ${quoted(this.#command[0] ?? '')}: ${result.message}\n`);
       return result.code === 'ENOENT' ? EXIT.notFound : EXIT.cannotExecute;
     }
-    if (result.kind === 'unguarded' || result.ended || hold.signal.aborted) {
-      const why =
-        result.kind === 'unguarded'
-          ? 'the guard of the command was killed'
-          : `lost the lock ${quoted(this.#name)}`;
-      process.stderr.write(`holdfast: ${why}; the command was ended\n`);
+    if (result.kind === 'unguarded') {
+      process.stderr.write('holdfast: the guard of the command was killed; the command was ended\n');
       return EXIT.lost;
     }
+    if (result.ended || hold.signal.aborted) return this.#lost('and ended the command');
     return result.signal === null ? (result.code ?? EXIT.internal) : 128 + constants.signals[result.signal];
   }
 }

@@ -131,6 +131,21 @@ describe('the command never goes on unlocked', () => {
     expect(family.pids.filter(alive)).toEqual([]);
   });
 
+  it('a lock that was taken away just before the command ended is reported too: 74', async () => {
+    const running = await start(['run', 'taken', '--', 'sh', '-c', 'echo in; read -r _; echo out'], env);
+    await running.printed('in');
+    const locks = createLocks(sqliteStore(path));
+    const [holder] = (await locks.inspect('taken')).holders;
+    expect(await locks.evict('taken', { id: holder?.id ?? '' })).toBe(true);
+    running.child.stdin?.end('go on\n');
+    expect(await running.result()).toMatchObject({
+      code: 74,
+      stdout: 'in\nout\n',
+      stderr: expect.stringContaining('before the command ended'),
+    });
+    await locks.close();
+  });
+
   it('a command that obeys SIGTERM does not have to wait for the grace to end', async () => {
     const family = await startFamily(['--ttl', '30s', '--grace', '20s'], false);
     family.running.child.kill('SIGKILL');
