@@ -18,6 +18,8 @@ export interface SqliteFenceGate extends FenceGate {
  * db.exec('COMMIT');
  * ```
  *
+ * When the write depends on something read before, check once before reading as well: from then on no earlier holder can change it.
+ *
  * Keeps its table, `holdfast_gate`, in the database. What the database itself throws, busy among it, passes through unchanged.
  *
  * @param db a database of `node:sqlite`, `better-sqlite3` or `libsql`; it stays the caller's.

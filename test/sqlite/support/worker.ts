@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sqliteFenceGate } from '../../../src/fence/index.ts';
 import { createLocks, type Hold } from '../../../src/index.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { type LibraryName, openWith } from './libraries.ts';
@@ -111,6 +112,34 @@ async function tryOnce(): Promise<void> {
   }
 }
 
+/** Adds to a balance behind a gate, and never looks whether its hold is lost: only the gate stands between a stale write and the data. */
+async function ledger(file: string): Promise<void> {
+  const locks = createLocks(open(), { ttlMs: 1_000, waitMs: 60_000 });
+  const database = openWith('libsql', file);
+  database.exec('PRAGMA busy_timeout = 5000');
+  const gate = sqliteFenceGate(database);
+  for (;;) {
+    const held = await locks.mutex(name).acquire();
+    // Before reading, too: from here on nobody of the past can change what we build on.
+    gate.checkSync('ledger', held.fence);
+    const [row] = database.prepare('SELECT count(*) AS balance FROM entry').all() as { balance: number }[];
+    await sleep(Math.random() * 30);
+    try {
+      database.exec('BEGIN IMMEDIATE');
+      gate.checkSync('ledger', held.fence);
+      database
+        .prepare('INSERT INTO entry (fence, balance) VALUES (?, ?)')
+        .run(held.fence, (row?.balance ?? 0) + 1);
+      database.exec('COMMIT');
+      say({ wrote: held.fence.toString() });
+    } catch (error) {
+      database.exec('ROLLBACK');
+      say({ refused: (error as { code?: string }).code ?? 'unknown' });
+    }
+    await held.release().catch(() => {});
+  }
+}
+
 /** Takes locks until the disk is full, then looks whether what it was granted is still there, and whether room makes it work again. */
 async function fill(): Promise<void> {
   const locks = createLocks(open());
@@ -140,6 +169,7 @@ const verbs: Record<string, () => Promise<void>> = {
   holdMany: () => holdMany(Number(rest[0])),
   count: () => count(rest[0] ?? '', Number(rest[1])),
   churn,
+  ledger: () => ledger(rest[0] ?? ''),
   fill,
   wait,
   stick,
