@@ -3,16 +3,40 @@
 -- ARGV  for each item <1 to take a foreign lock away too><id>
 -- Gives (without a list when it is only one) for each item 1 (this call removed it), 2 (it did, and somebody was granted who has to
 -- confirm it), 0 (it was not there) or !<error>
--- One exclusive hold without a note, of a lock that nobody waits for, is what happens most: it is done before anything else is
--- even defined, since that alone takes longer.
+-- One exclusive hold without a note is what happens most, and with it a lock that nobody waits for, or an exclusive claim without a
+-- note next in line. Both are done before anything else is even defined, since that alone takes longer.
 if #KEYS == 4 then
   local value, id = redis.call('GET', KEYS[2]), string.sub(ARGV[1], 2)
   if not value then
     if redis.call('EXISTS', KEYS[3]) == 0 then return 0 end
   -- Sixteen digits of fence and a space stand before the id.
-  elseif string.sub(value, 18) == id and redis.call('EXISTS', KEYS[3]) == 0 then
-    redis.call('DEL', KEYS[2])
-    return 1
+  elseif string.sub(value, 18) == id then
+    if redis.call('EXISTS', KEYS[3]) == 0 then
+      redis.call('DEL', KEYS[2])
+      return 1
+    end
+    local next = redis.call('ZRANGEBYSCORE', KEYS[3], '1', '(4503599627370496', 'LIMIT', 0, 1)[1]
+    local entry = next and redis.call('HGET', KEYS[4], next)
+    local ttl, ends, channel = string.match(entry or '', '^w x (%d+) (%d+) %d+ ([^- ]%S*) $')
+    if ttl and redis.call('ZCOUNT', KEYS[3], '(4503599627370496', '+inf') == 0 then
+      local time = redis.call('TIME')
+      local nowUs = time[1] * 1000000 + time[2]
+      local nowMs = math.floor(nowUs / 1000)
+      local fence = math.max((redis.call('GET', KEYS[1]) or 0) + 1, nowUs)
+      -- As in `settle`: only who has just asked is told everything and needs no confirming.
+      if ends - math.max(ttl, 120000) + 1000 >= nowMs and fence - nowUs < 1000000 then
+        local text = string.format('%.0f', fence)
+        local message = 'g\n' .. KEYS[2] .. '\n' .. next .. '\n' .. text .. '\n' .. string.format('%.0f', nowMs + ttl)
+        if redis.call('PUBLISH', string.sub(KEYS[1], 1, -6) .. 'wake:' .. channel, message) > 0 then
+          -- Removing comes first: it is allowed when memory is full, and after it so is the rest.
+          redis.call('ZREM', KEYS[3], next)
+          redis.call('HDEL', KEYS[4], next)
+          redis.call('SET', KEYS[1], text)
+          redis.call('SET', KEYS[2], text .. ' ' .. next, 'PX', ttl)
+          return 1
+        end
+      end
+    end
   end
 end
 
