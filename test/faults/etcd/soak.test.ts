@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { virtualClock } from '../../../src/testing/index.ts';
+import { startEtcdCluster } from '../../support/servers/etcd.ts';
+import { soak } from './soak.ts';
+
+it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
+  timeout: 90_000,
+}, async () => {
+  await using cluster = await startEtcdCluster();
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  const dice = virtualClock({ seed });
+  const options = { forMs: 12_000, workers: 5, names: 2, ttlMs: 2_000, random: () => dice.random() };
+  const result = await soak(cluster, options);
+  expect(result.breaches, `seed ${seed}`).toEqual([]);
+  expect(result.holds, `seed ${seed}`).toBeGreaterThan(10);
+});
