@@ -1,3 +1,5 @@
+import { nowMs } from './guard-message.ts';
+
 /** How often it is looked whether a process group is gone. */
 const LOOK_EVERY_MS = 25;
 /** What SIGKILL has ended may be left as a zombie by a careless init; it does nothing any more. */
@@ -23,11 +25,12 @@ export async function endGroup(group: number, graceMs: number): Promise<void> {
   await isGoneWithin(group, ZOMBIES_MS);
 }
 
+/** By the clock and not by counting rounds: on a busy machine each round is late, and SIGKILL must not be. */
 async function isGoneWithin(group: number, ms: number): Promise<boolean> {
-  const rounds = Math.ceil(ms / LOOK_EVERY_MS);
-  for (let round = 0; round < rounds; round += 1) {
+  const endMs = nowMs() + ms;
+  for (let leftMs = ms; leftMs > 0; leftMs = endMs - nowMs()) {
     if (!signalGroup(group, 0)) return true;
-    await new Promise((resolve) => setTimeout(resolve, Math.min(LOOK_EVERY_MS, ms - round * LOOK_EVERY_MS)));
+    await new Promise((resolve) => setTimeout(resolve, Math.min(LOOK_EVERY_MS, leftMs)));
   }
   return !signalGroup(group, 0);
 }

@@ -118,24 +118,27 @@ async function ledger(file: string): Promise<void> {
   const database = openWith('libsql', file);
   database.exec('PRAGMA busy_timeout = 5000');
   const gate = sqliteFenceGate(database);
-  for (;;) {
-    const held = await locks.mutex(name).acquire();
+  const add = async (fence: bigint): Promise<void> => {
     // Before reading, too: from here on nobody of the past can change what we build on.
-    gate.checkSync('ledger', held.fence);
+    gate.checkSync('ledger', fence);
     const [row] = database.prepare('SELECT count(*) AS balance FROM entry').all() as { balance: number }[];
     await sleep(Math.random() * 30);
+    database.exec('BEGIN IMMEDIATE');
     try {
-      database.exec('BEGIN IMMEDIATE');
-      gate.checkSync('ledger', held.fence);
+      gate.checkSync('ledger', fence);
       database
         .prepare('INSERT INTO entry (fence, balance) VALUES (?, ?)')
-        .run(held.fence, (row?.balance ?? 0) + 1);
+        .run(fence, (row?.balance ?? 0) + 1);
       database.exec('COMMIT');
-      say({ wrote: held.fence.toString() });
     } catch (error) {
       database.exec('ROLLBACK');
-      say({ refused: (error as { code?: string }).code ?? 'unknown' });
+      throw error;
     }
+  };
+  for (;;) {
+    const held = await locks.mutex(name).acquire();
+    const refused = await add(held.fence).catch((error: { code?: string }) => error.code ?? 'unknown');
+    say(refused === undefined ? { wrote: held.fence.toString() } : { refused });
     await held.release().catch(() => {});
   }
 }
