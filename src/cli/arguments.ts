@@ -48,7 +48,7 @@ export interface RunTerms {
 /** The core trusts a hold for a little less than its TTL: see `hold/validity.ts`. */
 const TRUSTED_SHARE = 0.98;
 const TRUSTED_LESS_MS = 10;
-const MARGIN_MAX_MS = 250;
+const MARGIN_MAX_MS = 1_000;
 const SLACK_MIN_MS = 50;
 
 /**
