@@ -65,6 +65,42 @@ it("a client's own key prefix stands before ours", async () => {
   for (const client of clients) client.disconnect();
 });
 
+it('an empty prefix lists our locks and what may be a lock of others, and patterns in names are names', async () => {
+  const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
+  await stage.admin.set('data', 'that nobody locks');
+  await stage.admin.lpush('list', 'of something');
+  await stage.admin.set('theirs', 'a lock', 'PX', 60_000);
+  const names = ['a*b', 'a[x]b', 'axb', 'a?b', 'ä ö'];
+  const holds = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
+  const listed = async (prefix?: string): Promise<string[]> => {
+    const found = [];
+    for await (const view of locks.list(prefix)) found.push(view.name);
+    return found.sort();
+  };
+  const ours = await listed();
+  expect(ours).toEqual(expect.arrayContaining([...names, 'theirs']));
+  expect(ours).not.toContain('data');
+  expect(ours).not.toContain('list');
+  expect(await listed('a*')).toEqual(['a*b']);
+  expect(await listed('a[')).toEqual(['a[x]b']);
+  await Promise.all(holds.map((hold) => hold.release()));
+  await stage.admin.del('data', 'list', 'theirs');
+});
+
+it('a user who may not listen still gets in, only later', async () => {
+  await stage.admin.call('ACL', 'SETUSER', 'deaf', 'on', '>deaf', '~*', 'resetchannels', '+@all');
+  const url = stage.server.url.replace('redis://', 'redis://deaf:deaf@');
+  const [a, b] = await Promise.all([
+    stage.locks('ioredis', stage.server.url),
+    stage.locks('node-redis', url),
+  ]);
+  const hold = await a.mutex('deaf').acquire();
+  const pending = b.mutex('deaf').acquire();
+  await eventually('it waits', async () => (await a.inspect('deaf')).waiters.length === 1);
+  await hold.release();
+  await (await pending).release();
+});
+
 it('a client that connects lazily is connected by the first command', async () => {
   const client = new Redis(stage.server.url, { lazyConnect: true });
   const locks = createLocks(redisStore(client));
@@ -112,7 +148,7 @@ describe('opened from a URL', () => {
     await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({
       code: 'STORE',
     });
-    await locks.close();
+    await locks.close({ drainMs: 100 });
   });
 
   it('without a client library, the error names the package to install', () => {

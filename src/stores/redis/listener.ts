@@ -24,6 +24,8 @@ export class Listener {
   readonly #hearing: Hearing;
   #subscription: { close(): Promise<void> } | null = null;
   #isUp = false;
+  /** It did not come up in time once, so nobody waits for it again; when it does come up, everybody is woken. */
+  #isLate = false;
   #onUp: Array<() => void> = [];
 
   constructor(link: Link, channelBase: string, clock: Clock, hearing: Hearing) {
@@ -46,8 +48,12 @@ export class Listener {
       onUp: () => this.#setUp(true),
       onDown: () => this.#setUp(false),
     });
+    if (this.#isLate) return;
     await new Promise<void>((resolve) => {
-      const timer = this.#clock.startTimer(CONNECT_MS, resolve);
+      const timer = this.#clock.startTimer(CONNECT_MS, () => {
+        this.#isLate = true;
+        resolve();
+      });
       this.#onUp.push(() => {
         timer.cancel();
         resolve();
@@ -66,7 +72,10 @@ export class Listener {
   #setUp(isUp: boolean): void {
     if (this.#subscription === null || this.#isUp === isUp) return;
     this.#isUp = isUp;
-    if (isUp) this.#release();
+    if (isUp) {
+      this.#isLate = false;
+      this.#release();
+    }
     this.#hearing.onBreak();
   }
 

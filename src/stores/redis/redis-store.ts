@@ -186,14 +186,13 @@ export class RedisStore implements Store {
 
   /** `firstEndsMs`: the first hold in front ends by itself after that (-1: never). Marks: `h` first in line, `f` a foreign holder. */
   #retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number {
-    const endsMs = firstEndsMs < 0 ? Number.POSITIVE_INFINITY : firstEndsMs + this.#between(AFTER_END_MS);
-    this.#lines.setDue(request.name, endsMs);
-    let retryMs = this.#between(this.#listener.isUp ? KEEP_PLACE_MS : DEAF_MS);
-    if (this.#lines.isFirst(request.name, request.id)) {
-      retryMs = Math.min(retryMs, endsMs);
-      if (marks.includes('f'))
-        retryMs = Math.min(retryMs, this.#between(marks.includes('h') ? FOREIGN_HEAD_MS : FOREIGN_MS));
+    let lookMs = firstEndsMs < 0 ? Number.POSITIVE_INFINITY : firstEndsMs + this.#between(AFTER_END_MS);
+    if (marks.includes('f')) {
+      lookMs = Math.min(lookMs, this.#between(marks.includes('h') ? FOREIGN_HEAD_MS : FOREIGN_MS));
     }
+    this.#lines.setDue(request.name, lookMs);
+    let retryMs = this.#between(this.#listener.isUp ? KEEP_PLACE_MS : DEAF_MS);
+    if (this.#lines.isFirst(request.name, request.id)) retryMs = Math.min(retryMs, lookMs);
     return Math.max(Math.ceil(retryMs), 1);
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { redisStore } from '../../../src/stores/redis/index.ts';
 import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
 import { makeClockShim } from '../../support/servers/clock-shim.ts';
 
@@ -59,4 +60,47 @@ it('row 35: the server clock jumps back: holds go on, fences still rise, and a d
   const [holder] = (await others.inspect('dead')).holders;
   expect(holder?.heldForMs).toBeLessThan(60_000);
   await after.release();
+});
+
+it('a place in line that nobody asks for again is passed over in the end', async () => {
+  shim.set(0);
+  const store = redisStore(stage.admin);
+  const request = (id: string, ttlMs: number) =>
+    ({
+      name: 'places',
+      id,
+      mode: { kind: 'exclusive' },
+      ttlMs,
+      wait: true,
+      note: '',
+      fenceAbove: 0n,
+    }) as const;
+  expect(await store.claim(request('holder', 600_000))).toMatchObject({ granted: true });
+  expect(await store.claim(request('silent', 1_000))).toMatchObject({ granted: false });
+  const kept = await store.claim(request('asking', 1_000));
+  expect(kept).toMatchObject({ granted: false });
+  if (!kept.granted) expect(kept.retryAfterMs).toBeLessThan(120_000);
+  // A place lives for two minutes, and asking again keeps it.
+  shim.set(100);
+  await store.claim(request('asking', 1_000));
+  shim.set(130);
+  expect((await store.read('places')).map(({ id }) => id)).toEqual(['holder', 'asking']);
+  await store.release({ name: 'places', id: 'holder' });
+  expect((await store.read('places')).map(({ id, granted }) => [id, granted])).toEqual([['asking', true]]);
+  await store.release({ name: 'places', id: 'asking' });
+  expect((await stage.admin.keys('*places*')).length).toBe(0);
+  await store.close();
+});
+
+it('what a crash leaves behind expires by itself', async () => {
+  shim.set(0);
+  const store = redisStore(stage.admin);
+  const request = { name: 'left', ttlMs: 5_000, wait: true, note: '{"a":1}', fenceAbove: 0n } as const;
+  for (const id of ['a', 'b']) await store.claim({ ...request, id, mode: { kind: 'shared' } });
+  await store.claim({ ...request, id: 'c', mode: { kind: 'exclusive' } });
+  await store.claim({ ...request, name: 'left alone', id: 'd', mode: { kind: 'exclusive' } });
+  expect((await stage.admin.keys('*left*')).length).toBe(5);
+  shim.set(15 * 60);
+  expect(await stage.admin.keys('*left*')).toEqual([]);
+  await store.close();
 });
