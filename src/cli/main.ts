@@ -1,46 +1,14 @@
 #!/usr/bin/env node
-import { CommanderError } from 'commander';
-import { describeFailure, EXIT, exitCodeOf } from './exit-code.ts';
-import { program } from './program.ts';
-import { hasSecret, redactor } from './store-url.ts';
-import { printable } from './text.ts';
+import { GuardedCommand } from './guarded-command.ts';
 
-/** Whatever goes wrong, and whoever worded it: no password is printed, and no control character. */
-function complain(text: string): void {
-  const at = process.argv.indexOf('--store');
-  const urls = [
-    process.env.HOLDFAST_URL,
-    process.argv[at + 1],
-    ...process.argv.filter((each) => each.includes('://')),
-  ];
-  process.stderr.write(`holdfast: ${printable(redactor(...urls)(text))}\n`);
-}
+// The guard is a process of its own and takes longest to start. So it is started before anything else is even loaded, and sent away again if it is not needed.
+const guard = process.argv[2] === 'run' && process.argv.includes('--') ? new GuardedCommand() : null;
 
 /** The timers of the core do not keep a process alive; here something is always still to be done until it is done. */
-const busy = setInterval(() => {}, 60_000);
+setInterval(() => {}, 60_000);
 
-async function finish(work: Promise<number>): Promise<void> {
-  try {
-    process.exitCode = await work;
-  } catch (error) {
-    complain(describeFailure(error));
-    process.exitCode = exitCodeOf(error);
-  }
-}
-
-if (process.argv.some((each) => hasSecret(each))) {
-  complain(
-    'a password in an argument can be seen by every user of this machine; put the URL in HOLDFAST_URL instead',
-  );
-}
-
-try {
-  await program(finish).parseAsync();
-} catch (error) {
-  // Commander has already said what is wrong, or printed the help that was asked for.
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  else await finish(Promise.reject(error));
-}
-clearInterval(busy);
+const { commandLine } = await import('./command-line.ts');
+await commandLine(guard);
+guard?.dismiss();
 // What is left is background work that nobody waits for.
 process.exit();

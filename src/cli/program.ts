@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type { RunOptions } from './arguments.ts';
+import type { GuardedCommand } from './guarded-command.ts';
 import { storeUrl } from './store-url.ts';
 
 const STORE = [
@@ -14,19 +15,21 @@ interface LookOptions {
   readonly json?: boolean;
 }
 
+type Finish = (work: Promise<number>) => Promise<void>;
+
 /** The verbs. Each loads what it needs when it is called, so that starting stays quick. `finish` gets the exit code. */
-export function program(finish: (work: Promise<number>) => Promise<void>): Command {
+export function program(finish: Finish, guard: GuardedCommand | null): Command {
   const holdfast = new Command('holdfast')
     .description('Distributed locks for shell scripts, cron jobs and people')
     .version(version())
     .enablePositionalOptions()
     .exitOverride();
-  addRun(holdfast, finish);
+  addRun(holdfast, finish, guard);
   addLooks(holdfast, finish);
   return holdfast;
 }
 
-function addRun(holdfast: Command, finish: (work: Promise<number>) => Promise<void>): void {
+function addRun(holdfast: Command, finish: Finish, guard: GuardedCommand | null): void {
   holdfast
     .command('run')
     .description('run a command while holding a lock')
@@ -42,11 +45,11 @@ function addRun(holdfast: Command, finish: (work: Promise<number>) => Promise<vo
     .option('--permits <k/n>', 'hold k of n permits instead')
     .action(async (name: string, command: string[], options: RunOptions) => {
       const { run } = await import('./run.ts');
-      await finish(run(storeUrl(options.store), name, command, options));
+      await finish(run(storeUrl(options.store), name, command, options, guard));
     });
 }
 
-function addLooks(holdfast: Command, finish: (work: Promise<number>) => Promise<void>): void {
+function addLooks(holdfast: Command, finish: Finish): void {
   const verb = (usage: string, description: string): Command =>
     holdfast
       .command(usage)

@@ -35,10 +35,9 @@ export async function run(
   name: string,
   command: readonly string[],
   options: RunOptions,
+  guard: GuardedCommand | null,
 ): Promise<number> {
-  const terms = resolveRun(options);
-  const running = new Run(name, command, terms);
-  return await running.execute(url);
+  return await new Run(name, command, resolveRun(options), guard).execute(url);
 }
 
 class Interrupted extends Error {
@@ -56,10 +55,11 @@ class Run {
   readonly #terms: RunTerms;
   readonly #waiting = new AbortController();
   readonly #owner = defaultOwner(systemClock);
-  #guard: GuardedCommand | null = new GuardedCommand();
+  #guard: GuardedCommand | null;
   #isRunning = false;
 
-  constructor(name: string, command: readonly string[], terms: RunTerms) {
+  constructor(name: string, command: readonly string[], terms: RunTerms, guard: GuardedCommand | null) {
+    this.#guard = guard;
     this.#name = name;
     this.#command = command;
     this.#terms = terms;
