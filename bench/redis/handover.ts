@@ -81,7 +81,7 @@ async function measured(
 }
 
 export async function handover(url: string): Promise<void> {
-  for (const waiters of (process.env.W ?? '1,6,20').split(',').map(Number)) {
+  for (const waiters of [1, 6, 20]) {
     const workers = waiters + 1;
     const rounds = Math.ceil(300 / workers);
     const floor = await measured(url, 'BLPOP', workers, rounds);

@@ -99,12 +99,15 @@ class IoredisLink implements Link {
   }
 }
 
+/** Where a connection is open or being opened, and so says when it has ended. Between two attempts there is nothing to end. */
+const ENDING = new Set(['connecting', 'connect', 'ready']);
+
 async function closeQuietly(client: IoredisClient): Promise<void> {
   if (client.status === 'end') return;
+  const willEnd = ENDING.has(client.status);
   const ended = new Promise<void>((resolve) => {
     client.once('end', () => resolve());
   });
   client.disconnect();
-  // A client that never connected says nothing when it ends.
-  if (client.status !== 'end' && client.status !== 'wait') await ended;
+  if (willEnd) await ended;
 }
