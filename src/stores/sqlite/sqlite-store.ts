@@ -95,14 +95,12 @@ export class SqliteStore implements Store {
     const { name, id } = target;
     const end = this.#waker.add(target, wake);
     const { mark } = this.#waker;
-    await this.#queue.submit((unit) => {
-      if (id !== undefined) return void unit.db.run('moveMark', mark, id, name, mark);
-      unit.transact(() => {
-        unit.db.run('addWatch', name, mark);
-        // Also the one that holds it now must go the long way when it releases.
-        unit.db.run('markWaited', name);
-      });
-    });
+    try {
+      await this.#queue.submit((unit) => announceWatch(unit, target, mark));
+    } catch (error) {
+      end();
+      throw error;
+    }
     return {
       [Symbol.asyncDispose]: async () => {
         const wasLast = end();
@@ -278,4 +276,17 @@ export class SqliteStore implements Store {
       .then((ids) => this.#waker.wakeClaims(ids))
       .catch(() => {});
   }
+}
+
+/** Tells the others whom to wake. */
+function announceWatch(unit: Unit, { name, id }: WatchTarget, mark: string): void {
+  if (id !== undefined) {
+    unit.db.run('moveMark', mark, id, name, mark);
+    return;
+  }
+  unit.transact(() => {
+    unit.db.run('addWatch', name, mark);
+    // Also the one that holds it now must go the long way when it releases.
+    unit.db.run('markWaited', name);
+  });
 }

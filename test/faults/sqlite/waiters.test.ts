@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
@@ -110,6 +110,22 @@ it('a wake-up that cannot be delivered costs two seconds, not the lock', async (
   await hold.release();
   await waiter.said('granted');
   expect(performance.now() - releasedAt).toBeLessThan(4_000);
+  await locks.close();
+});
+
+it('where the system gives no wake-ups at all, waiters ask often instead', async () => {
+  const path = folder.file('no-watch.db');
+  // No folder can be made where a file is.
+  writeFileSync(`${path}-wake`, '');
+  const locks = createLocks(sqliteStore(path));
+  const hold = await locks.mutex('x').acquire();
+  const waiter = await startWorker(path, ['wait', 'x']);
+  await inLine(path, 1);
+  await sleep(200);
+  const releasedAt = performance.now();
+  await hold.release();
+  await waiter.said('granted');
+  expect(performance.now() - releasedAt).toBeLessThan(1_500);
   await locks.close();
 });
 
