@@ -135,7 +135,6 @@ end
 
 local function claim(key, line, info, id, mode, ttl, wait, note)
   local value = redis.call('GET', key)
-  counter(fenceAbove)
   if not value and redis.call('EXISTS', line) == 0 then
     local fence, lock = nextFence(), { key = key, line = line, info = info, weight = 0, ends = 0 }
     grant(lock, id, mode, ttl, note, fence)
@@ -154,14 +153,16 @@ end
 
 -- The common case again, as at the top: nobody holds it or waits, so there is nothing to look at.
 local function take(key, id, ttl)
-  counter(fenceAbove)
-  local fence = nextFence()
-  local set = redis.pcall('SET', key, exclusiveValue(fence, id, false), 'PX', ttl)
+  local fence = math.max(lastFence + 1, nowUs)
+  local text = digits(fence)
+  local mark = fence - nowUs > 1000000 and '@' .. digits(nowUs) or ''
+  local set = redis.pcall('SET', key, text .. mark .. ' ' .. id, 'PX', ttl)
   if set.err then return '!' .. set.err end
   lastFence = fence
-  return 'g ' .. digits(fence)
+  return 'g ' .. text
 end
 
+counter(fenceAbove)
 local reply, items = {}, (#KEYS - 1) / 3
 for item = 1, items do
   local k, note = item * 3 - 2, ARGV[items + item + 1] or ''
