@@ -50,9 +50,9 @@ export function redactor(...urls: (string | undefined)[]): (text: string) => str
   return (text) => secrets.reduce((result, secret) => result.replaceAll(secret, HIDDEN), text);
 }
 
+/** Whether it carries a password, and not just the name of a user. */
 export function hasSecret(url: string): boolean {
-  return (
-    secretsIn(url).some((secret) => secret.includes(':') || secret !== '') &&
-    /:\/\/[^/?#]*:[^/?#]*@|[?&][^=]*pass/i.test(url)
+  return /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*:[^/?#]*@|^[a-z][a-z0-9+.-]*:.*[?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=/i.test(
+    url,
   );
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { parseDuration, parsePermits, resolveRun } from '../../src/cli/arguments.ts';
-import { redactor } from '../../src/cli/store-url.ts';
+import { hasSecret, redactor } from '../../src/cli/store-url.ts';
 import { duration, painter, printable } from '../../src/cli/text.ts';
 import { describeWait } from '../../src/cli/waiting-line.ts';
 import { createLocks, type LockView } from '../../src/index.ts';
@@ -110,6 +110,21 @@ describe('the store', () => {
     );
     expect(hide('WRONGPASS p@ss')).toBe('WRONGPASS ***');
     expect(hide('nothing here')).toBe('nothing here');
+  });
+
+  it('knows a password from a name', () => {
+    expect(['redis://u:p@h', 'rediss://:p@h/0', 'postgres://h/db?password=x'].map(hasSecret)).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    expect(['redis://h:6379/0', 'redis://u@h', 'sqlite:./a:b@c.db', 'echo', 'a?b'].map(hasSecret)).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('warns of a password that every user of the machine can see', async () => {
