@@ -3,10 +3,13 @@ import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { afterAll } from 'vitest';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const folder = `${root}.tmp/cli-${process.pid}`;
 let built: Promise<string> | null = null;
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The command line as it is published, compiled once for each test file. Inside the project, so that it finds the libraries. */
 export async function holdfastFile(): Promise<string> {
@@ -22,7 +25,6 @@ export async function holdfastFile(): Promise<string> {
       packages: 'external',
       logLevel: 'error',
     });
-    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
     return `${folder}/main.js`;
   })();
   return await built;

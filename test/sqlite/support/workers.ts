@@ -3,9 +3,15 @@ import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { afterAll } from 'vitest';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 let bundle: Promise<string> | null = null;
+let compiled: string | null = null;
+
+afterAll(() => {
+  if (compiled !== null) rmSync(compiled, { force: true });
+});
 
 /** Compiled once for each test file: starting through a loader would take longer than most tests. Inside the project, so that it finds the libraries. */
 async function workerFile(): Promise<string> {
@@ -22,7 +28,7 @@ async function workerFile(): Promise<string> {
       packages: 'external',
       logLevel: 'error',
     });
-    process.on('exit', () => rmSync(outfile, { force: true }));
+    compiled = outfile;
     return outfile;
   })();
   return await bundle;
