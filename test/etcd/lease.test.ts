@@ -10,7 +10,7 @@ import { cleanups } from './cleanup.ts';
 describe('what is left of a lease', () => {
   const clock = virtualClock();
   const now = () => ({ monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() });
-  const granted = () => new Lease(clock, 10, { id: '1', ttlMs: 10_000, sent: now() });
+  const granted = () => new Lease(clock, 10, { id: '1', ttlMs: 10_000, sent: now(), term: 3 });
 
   it('is counted from the send of what extended it, not from the claim that asks', async () => {
     const lease = granted();
@@ -37,6 +37,14 @@ describe('what is left of a lease', () => {
     lease.confirm({ sent: now(), ttlMs: 10_000, term: 3 }, 3);
     lease.confirm({ sent: first, ttlMs: 10_000, term: 3 }, 3);
     expect(lease.validForMs(now())).toBe(10_000);
+  });
+
+  it('row 51: is not to be relied on for longer when another leader rules', () => {
+    const lease = granted();
+    lease.see(3);
+    expect([lease.canGoOn, lease.canBeShared]).toEqual([true, true]);
+    lease.see(4);
+    expect([lease.canGoOn, lease.canBeShared]).toEqual([false, false]);
   });
 
   it('row 5: is less by the time that the host has slept', () => {

@@ -124,6 +124,7 @@ export class Asking {
       return { granted: false, retryAfterMs: null };
     }
     if (entry.kind === 'asked before') return await this.#askInLine(claim, request, sent);
+    place.lease.see(entry.term);
     if (entry.verdict.granted) {
       await confirm(place, entry.term);
       return this.#grant(claim, sent);

@@ -1,7 +1,15 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
-import type { EtcdClient, KeepAliveReply, Stream, TxnReply, TxnRequest, WatchReply } from './client.ts';
+import type {
+  EtcdClient,
+  GrantReply,
+  KeepAliveReply,
+  Stream,
+  TxnReply,
+  TxnRequest,
+  WatchReply,
+} from './client.ts';
 
 /** One try at one member; the client then goes on to another member by itself. */
 export const ATTEMPT_MS = 2_000;
@@ -18,6 +26,7 @@ export interface Granted {
   readonly id: string;
   readonly ttlMs: number;
   readonly sent: Instant;
+  readonly term: number;
 }
 
 /** The single calls, each with its own time limit: a call to a member that is paused or cut off never ends by itself. */
@@ -39,11 +48,11 @@ export class Calls {
 
   async grant(ttlSeconds: number): Promise<Granted> {
     const sent = instant(this.#clock);
-    const { ID, TTL } = await this.#run('A lease', ATTEMPT_MS, async (options) => {
+    const { ID, TTL, header } = await this.#run('A lease', ATTEMPT_MS, async (options) => {
       const asked = { TTL: String(ttlSeconds), ID: '0' };
-      return (await this.#client.leaseClient.leaseGrant(asked, options)) as { ID: string; TTL: string };
+      return (await this.#client.leaseClient.leaseGrant(asked, options)) as GrantReply;
     });
-    return { id: ID, ttlMs: Number(TTL) * 1_000, sent };
+    return { id: ID, ttlMs: Number(TTL) * 1_000, sent, term: Number(header.raft_term) };
   }
 
   async revoke(id: string): Promise<void> {
@@ -109,8 +118,17 @@ function asStoreError(error: unknown, what: string, attempts: number): StoreErro
   if (error instanceof StoreError) return error;
   const message = error instanceof Error ? error.message : String(error);
   const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
-  const applied = attempts === 0 || (attempts === 1 && DEFINITE.has(code)) ? 'no' : 'unknown';
+  const isDefinite = attempts === 1 ? DEFINITE.has(code) : attempts === 0 && wasNotSent(error, message);
+  const applied = isDefinite ? 'no' : 'unknown';
   return new StoreError(`${what} failed at etcd: ${message}`, { cause: error, applied });
+}
+
+/** The password was refused, or every member has failed so often that none was asked. Nothing else is taken for it: a client may not count its tries. */
+function wasNotSent(error: unknown, message: string): boolean {
+  return (
+    message.includes('authentication failed') ||
+    (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true
+  );
 }
 
 /** The lease of a write had ended, so the write did not happen. */

@@ -84,6 +84,13 @@ export interface TxnRequest {
   readonly failure: readonly RequestOp[];
 }
 
+export interface GrantReply {
+  readonly ID: string;
+  /** Seconds. */
+  readonly TTL: string;
+  readonly header: Header;
+}
+
 export interface KeepAliveReply {
   readonly ID: string;
   /** Seconds; `0` when there is no such lease. */

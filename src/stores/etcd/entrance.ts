@@ -54,7 +54,7 @@ export class Entrance {
     const { mode, note } = request;
     const result = await this.#transactions.write(tryTxn(claim, note), conflicts(claim));
     if (result.succeeded) return await this.#checkFence(claim, request, result, { granted: true });
-    if (isRepeat || result.attempts > 1) {
+    if (isRepeat || result.attempts !== 1) {
       claim.revision = await this.#reader.revisionOf(claim.key);
       if (claim.revision !== null) {
         claim.moveTo(unknownLease(this.#clock));

@@ -61,7 +61,9 @@ export class EtcdStore implements Store {
       this.#forget(claim);
       return { held: false };
     }
-    return { held: true, validForMs: claim.trust(sent) };
+    const validForMs = claim.trust(sent);
+    if (change.note !== undefined) this.#letGo(claim);
+    return { held: true, validForMs };
   }
 
   async release(ref: ClaimRef): Promise<boolean> {
@@ -151,9 +153,16 @@ export class EtcdStore implements Store {
   async #remove(key: Buffer, revision: bigint | null): Promise<boolean> {
     const { succeeded, attempts } = await this.#parts.reader.remove(key, revision);
     // The client has tried it more than once: that it found nothing may be its own earlier doing.
-    if (!succeeded && attempts > 1)
+    if (!succeeded && attempts !== 1)
       throw new StoreError('The answer to a release was lost', { applied: 'unknown' });
     return succeeded;
+  }
+
+  /** A claim with a last note is left behind, perhaps for a day: it is not remembered here for as long. Should it be asked for again, it is found again. */
+  #letGo(claim: Claim): void {
+    if (claim.lease.isKept) return;
+    claim.lease.hasStrangers = true;
+    this.#forget(claim);
   }
 
   #forget(claim: Claim): void {

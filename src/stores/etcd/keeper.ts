@@ -16,6 +16,9 @@ interface Found {
   readonly term: number;
 }
 
+/** `again`: not certain, try once more. `misplaced`: on another lease than was thought. `outdated`: held, on a lease that it should leave. */
+type Outcome = 'held' | 'gone' | 'again' | 'misplaced' | 'outdated';
+
 export interface Extension {
   readonly ttlMs: number;
   readonly note?: string | undefined;
@@ -35,16 +38,28 @@ export class Keeper {
   async extend(claim: Claim, change: Extension): Promise<boolean> {
     claim.renewals += 1;
     try {
-      for (let tries = 0, misplaced = false; tries < TRIES; tries += 1) {
-        const place = await this.#place(claim, change.ttlMs);
-        const outcome = await this.#confirm(claim, place, change.note, misplaced);
-        if (outcome !== 'again' && outcome !== 'misplaced') return outcome === 'held';
-        misplaced = outcome === 'misplaced';
-      }
-      throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
+      return await this.#extend(claim, change);
     } finally {
       claim.renewals -= 1;
     }
+  }
+
+  async #extend(claim: Claim, change: Extension): Promise<boolean> {
+    let outcome: Outcome = 'again';
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const before: Outcome = outcome;
+      try {
+        const place = await this.#place(claim, change.ttlMs);
+        outcome = await this.#confirm(claim, place, change.note, before === 'misplaced');
+      } catch (error) {
+        // It is held, on the lease that it has: moving it can wait for the next renewal.
+        if (before === 'outdated') return true;
+        throw error;
+      }
+      if (outcome === 'held' || outcome === 'gone') return outcome === 'held';
+    }
+    if (outcome === 'outdated') return true;
+    throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
   }
 
   /** A claim that asks for another time gets a lease as a new one does; one that goes on shares the lease that is kept alive. */
@@ -59,7 +74,7 @@ export class Keeper {
     { lease, alive }: Place,
     note: string | undefined,
     misplaced: boolean,
-  ): Promise<'held' | 'gone' | 'again' | 'misplaced'> {
+  ): Promise<Outcome> {
     const moves = lease !== claim.lease || note !== undefined || misplaced;
     // The lease counts as used at once, so that nobody takes it for an empty one meanwhile.
     if (moves) lease.claims.add(claim.keyText);
@@ -82,7 +97,10 @@ export class Keeper {
     // After a move whose answer was lost the key may be on either lease.
     else if (found.value.leaseId !== lease.id) return 'misplaced';
     if (answer.status === 'rejected') throw answer.reason;
-    return this.#judge(lease, answer.value, found.value.term) ? 'held' : 'again';
+    const { term } = found.value;
+    lease.see(term);
+    if (!this.#judge(lease, answer.value, term)) return 'again';
+    return lease.isOutdated ? 'outdated' : 'held';
   }
 
   #judge(lease: Lease, alive: Alive | null, term: number): boolean {

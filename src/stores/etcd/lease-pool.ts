@@ -21,6 +21,7 @@ interface Shelf {
   freshened: { readonly lease: Lease; readonly alive: Promise<Alive>; readonly sent: Instant } | null;
   /** Claims that go on move here and share it. */
   kept: Lease | null;
+  keeping: Promise<Lease> | null;
   usedMs: number;
 }
 
@@ -74,12 +75,14 @@ export class LeasePool {
     if (lease.isKept && lease.canGoOn) return lease;
     const shared = keptOn(shelf);
     if (shared !== null) return shared;
-    const kept = lease.canGoOn ? lease : await this.#grant(lease.seconds);
-    if (shelf.open === kept) shelf.open = null;
-    kept.isKept = true;
-    // Another claim may have brought one here meanwhile.
-    if (keptOn(shelf) === null) shelf.kept = kept;
-    return kept;
+    if (lease.canGoOn) return keepOn(shelf, lease);
+    // One new lease for all that are renewed at once.
+    shelf.keeping ??= this.#grant(lease.seconds)
+      .then((granted) => keepOn(shelf, granted))
+      .finally(() => {
+        shelf.keeping = null;
+      });
+    return await shelf.keeping;
   }
 
   keepAlive(lease: Lease): Promise<Alive> {
@@ -100,12 +103,12 @@ export class LeasePool {
   sweep(prove: () => Promise<number>): boolean {
     const nowMs = this.#clock.monotonicMs();
     for (const [seconds, shelf] of this.#shelves) {
-      if (shelf.kept !== null && shelf.kept.claims.size === 0) {
+      if (shelf.kept?.isEmpty === true) {
         shelf.kept.isKept = false;
-        if (shelf.open === null || shelf.open.claims.size > 0) shelf.open = shelf.kept;
+        if (shelf.open === null || !shelf.open.isEmpty) shelf.open = shelf.kept;
         shelf.kept = null;
       }
-      if (shelf.open !== null && (!shelf.open.canBeShared || shelf.open.leftMs <= 0)) shelf.open = null;
+      if (shelf.open !== null && isUsedUp(shelf.open)) shelf.open = null;
       const inUse = nowMs - shelf.usedMs < READY_MS;
       if (shelf.open !== null && inUse) this.#keepReady(shelf.open, prove);
       if (shelf.open === null && shelf.kept === null && shelf.granting === null)
@@ -120,8 +123,7 @@ export class LeasePool {
     this.#shelves.clear();
     await Promise.allSettled(
       unused.map(async (lease) => {
-        if (lease !== null && lease.claims.size === 0 && lease.canBeShared)
-          await this.#calls.revoke(lease.id);
+        if (lease?.isEmpty === true && lease.canBeShared) await this.#calls.revoke(lease.id);
       }),
     );
   }
@@ -129,7 +131,7 @@ export class LeasePool {
   #shelf(seconds: number): Shelf {
     let shelf = this.#shelves.get(seconds);
     if (shelf === undefined) {
-      shelf = { open: null, granting: null, freshened: null, kept: null, usedMs: 0 };
+      shelf = { open: null, granting: null, freshened: null, kept: null, keeping: null, usedMs: 0 };
       this.#shelves.set(seconds, shelf);
     }
     return shelf;
@@ -145,7 +147,7 @@ export class LeasePool {
     const last = shelf.freshened;
     if (last?.lease === lease && now.monotonicMs - last.sent.monotonicMs <= lease.ttlMs - ttlMs)
       return last.alive;
-    if (lease.claims.size > 0 || lease.leftMs < lease.ttlMs * USABLE_PART) return null;
+    if (!lease.isEmpty || lease.leftMs < lease.ttlMs * USABLE_PART) return null;
     const alive = this.keepAlive(lease);
     alive.catch(() => {});
     shelf.freshened = { lease, alive, sent: now };
@@ -153,10 +155,11 @@ export class LeasePool {
   }
 
   #keepReady(lease: Lease, prove: () => Promise<number>): void {
-    if (lease.claims.size > 0 || lease.leftMs > lease.ttlMs / 2) return;
+    if (!lease.isEmpty || lease.leftMs > lease.ttlMs / 2) return;
     const alive = this.keepAlive(lease);
     Promise.all([alive, prove()]).then(
       ([answer, term]) => {
+        lease.see(term);
         if (answer.ttlMs === 0) this.drop(lease);
         else lease.confirm(answer, term);
       },
@@ -165,8 +168,19 @@ export class LeasePool {
   }
 }
 
+function keepOn(shelf: Shelf, lease: Lease): Lease {
+  if (shelf.open === lease) shelf.open = null;
+  lease.isKept = true;
+  shelf.kept = lease;
+  return lease;
+}
+
 /** The shared lease of claims that go on, if it can be relied on. */
 const keptOn = ({ kept }: Shelf): Lease | null => (kept?.canGoOn === true ? kept : null);
+
+/** No claim will go on it any more: what is on it ends with it. */
+const isUsedUp = (lease: Lease): boolean =>
+  !lease.canBeShared || lease.leftMs <= 0 || (!lease.isEmpty && lease.ageMs > SHARE_MAX_MS + 1_000);
 
 /** Whole seconds, rounded up: that is all that etcd knows. It grants two at least. */
 export function secondsFor(ttlMs: number): number {

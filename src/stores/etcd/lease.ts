@@ -26,7 +26,15 @@ export class Lease {
    * that want to go on move to another lease.
    */
   isTainted = false;
+  /** Claims are on it that this store has let go of and no longer knows: nothing may prolong them. */
+  hasStrangers = false;
   isGone = false;
+  /**
+   * Another leader rules than when it was granted. Before 3.4.31 and 3.5.13 the old one, when it wakes, revokes the leases that have ended by its own memory (#15247). It knows this one,
+   * but not those that were granted since: claims that go on move there.
+   */
+  isOutdated = false;
+  readonly #term: number;
   #confirmed: Instant;
   readonly #clock: Clock;
 
@@ -36,6 +44,7 @@ export class Lease {
     this.id = granted.id;
     this.ttlMs = granted.ttlMs;
     this.#confirmed = granted.sent;
+    this.#term = granted.term;
   }
 
   /** What is left of it, counted from `sent`. Both clocks are looked at: a host that slept since has lost that time too. */
@@ -52,14 +61,24 @@ export class Lease {
     return this.ttlMs - this.ageMs;
   }
 
+  get isEmpty(): boolean {
+    return this.claims.size === 0 && !this.hasStrangers;
+  }
+
   /** May it be kept alive? */
   get canGoOn(): boolean {
-    return !this.isTainted && !this.isGone && this.leftMs > 0;
+    const isSound = !this.isTainted && !this.isOutdated && !this.hasStrangers && !this.isGone;
+    return isSound && this.leftMs > 0;
   }
 
   /** May new claims come onto it? */
   get canBeShared(): boolean {
-    return !this.isKept && !this.isTainted && !this.isGone;
+    return !this.isKept && !this.isTainted && !this.isOutdated && !this.isGone;
+  }
+
+  /** A transaction has been answered in this term. */
+  see(term: number): void {
+    if (term > this.#term) this.isOutdated = true;
   }
 
   /** `term` is that of a transaction that was sent no earlier than the keep-alive. False when the answer cannot be relied on. */
@@ -73,7 +92,7 @@ export class Lease {
 /** Stands in for a lease that somebody else has asked for: nothing may be expected of it. */
 export function unknownLease(clock: Clock): Lease {
   const never = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: Number.NEGATIVE_INFINITY };
-  const lease = new Lease(clock, -1, { id: '0', ttlMs: 0, sent: never });
+  const lease = new Lease(clock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
   lease.isGone = true;
   return lease;
 }
