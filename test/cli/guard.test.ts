@@ -80,14 +80,14 @@ async function leaseEnd(name: string): Promise<number> {
   return endMs;
 }
 
-const TERMS = ['--ttl', '2s', '--grace', '500ms'] as const;
+const TERMS = ['--ttl', '3s', '--grace', '500ms'] as const;
 
 describe('the command never goes on unlocked', () => {
   it('when holdfast is killed with SIGKILL, the command and its children end before anyone else can hold', async () => {
     const family = await startFamily(TERMS);
     const next = nextHolder(family.name);
     family.running.child.kill('SIGKILL');
-    await allGone(family.pids, 2_000);
+    await allGone(family.pids, 4_000);
     expect(await next).toBeGreaterThan(family.lastActiveMs());
   });
 
@@ -160,7 +160,7 @@ describe('the command never goes on unlocked', () => {
     expect(parent).not.toBe(family.running.child.pid);
     process.kill(parent, 'SIGKILL');
     expect((await family.running.result()).code).toBe(74);
-    await allGone(family.pids, 2_000);
+    await allGone(family.pids, 4_000);
   });
 
   it('nothing is left behind by a run that went well', async () => {

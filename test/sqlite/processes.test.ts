@@ -22,7 +22,7 @@ describe('many processes on one file', () => {
 
   it('100 of 100 killed holders are followed within the time to live and a second', async () => {
     const path = folder.file('killed.db');
-    const ttlMs = 2_000;
+    const ttlMs = 3_000;
     const locks = createLocks(sqliteStore(path), { waitMs: 30_000 });
     const late: number[] = [];
     let followed = 0;
