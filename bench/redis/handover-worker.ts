@@ -35,6 +35,8 @@ function named(): Contender | undefined {
 const contender = name === 'BLPOP' ? blockingPop() : named();
 if (contender === undefined) throw new Error(`no such contender: ${name}`);
 
+// Connecting and looking at the server come before the first lock, not into the line.
+if (name !== 'BLPOP') await (await contender.acquire(`bench-warm-${process.pid}`))();
 const holds: Array<[number, number, number]> = [];
 process.stdout.write('ready\n');
 await new Promise((resolve) => process.stdin.once('data', resolve));

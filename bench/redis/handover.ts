@@ -80,25 +80,22 @@ async function measured(
   return { us: p50(samples), disorder };
 }
 
-export async function handover(url: string): Promise<void> {
-  for (const waiters of [1, 6, 20]) {
-    const workers = waiters + 1;
-    const rounds = Math.ceil(300 / workers);
-    const floor = await measured(url, 'BLPOP', workers, rounds);
-    const own = await measured(url, 'holdfast', workers, rounds);
-    console.log(
-      `      ${waiters} waiting: BLPOP ${floor.us.toFixed(0)} us, holdfast ${own.us.toFixed(0)} us`,
-    );
-    report(`hand-over with ${waiters} waiting, to a bare BLPOP`, own.us / floor.us, { atMost: 2 });
-    report(`hand-overs out of order with ${waiters} waiting`, own.disorder, { atMost: 0 });
-    const results = [];
-    for (const peer of PEERS) {
-      const { us } = await measured(url, peer, workers, Math.max(Math.ceil(rounds / 10), 4));
-      console.log(`      ${waiters} waiting: ${peer} ${us.toFixed(0)} us`);
-      results.push(us);
-    }
-    report(`the best peer with ${waiters} waiting, to us`, Math.min(...results) / own.us, {
-      atLeast: waiters === 1 ? 4 : 1,
-    });
+/** One process passes a lock to the next while so many wait. */
+export async function handover(url: string, waiters: number): Promise<void> {
+  const workers = waiters + 1;
+  const rounds = Math.ceil(300 / workers);
+  const floor = await measured(url, 'BLPOP', workers, rounds);
+  const own = await measured(url, 'holdfast', workers, rounds);
+  console.log(`      ${waiters} waiting: BLPOP ${floor.us.toFixed(0)} us, holdfast ${own.us.toFixed(0)} us`);
+  report(`hand-over with ${waiters} waiting, to a bare BLPOP`, own.us / floor.us, { atMost: 2 });
+  report(`hand-overs out of order with ${waiters} waiting`, own.disorder, { atMost: 0 });
+  const results = [];
+  for (const peer of PEERS) {
+    const { us } = await measured(url, peer, workers, Math.max(Math.ceil(rounds / 10), 4));
+    console.log(`      ${waiters} waiting: ${peer} ${us.toFixed(0)} us`);
+    results.push(us);
   }
+  report(`the best peer with ${waiters} waiting, to us`, Math.min(...results) / own.us, {
+    atLeast: waiters === 1 ? 4 : 1,
+  });
 }

@@ -10,7 +10,9 @@ const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   one: oneAtATime,
   hundred: (url) => many(url, 100, 1.5),
   thousand: (url) => many(url, 1_000, 2),
-  handover,
+  handover1: (url) => handover(url, 1),
+  handover6: (url) => handover(url, 6),
+  handover20: (url) => handover(url, 20),
   fifty: fiftyWaiters,
   line: longLine,
 };
