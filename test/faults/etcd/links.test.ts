@@ -67,6 +67,17 @@ describe.concurrent('a link to etcd fails', () => {
     });
   }
 
+  it('row 52: a hold on a lease that others shared before has what is left of it, not the full time', async () => {
+    const { locks, every } = await proxied();
+    await locks.mutex('older').acquire({ ttlMs: 2_000 });
+    await sleep(850);
+    const seen = await witness(locks, locksOn(cluster.client()), direct, 'younger', 2_000);
+    expect(seen.hold.remainingMs).toBeLessThan(2_400);
+    every((proxy) => proxy.drop('both'));
+    expectToldInTime(seen, await seen.next);
+    every((proxy) => proxy.pass());
+  });
+
   it('row 52: a link that is cut and comes back costs no hold', async () => {
     const { locks, every } = await proxied();
     const hold = await locks.mutex('cut').acquire({ ttlMs: 4_000 });

@@ -151,7 +151,7 @@ describe('a member of etcd fails', () => {
       mode: { kind: 'exclusive' },
       ttlMs: 5_000,
       note: '',
-      fenceAbove: BigInt(header.revision),
+      fenceAbove: BigInt(header.revision) + 1_000n,
     } as const;
     for (const wait of [false, true]) {
       await expect(store.claim({ ...request, wait })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
