@@ -64,7 +64,8 @@ async function throughput(hosts: readonly string[]): Promise<void> {
 async function handOver(hosts: readonly string[], waiters: number) {
   const { client, count } = counted(new Etcd3({ hosts: [...hosts] }));
   const locks = createLocks(etcdStore(client), { waitMs: 120_000 });
-  const lock = locks.mutex(`line-${waiters}-${Math.random()}`);
+  const name = `line-${waiters}-${Math.random()}`;
+  const lock = locks.mutex(name);
   const blocker = await lock.acquire();
   const served: bigint[] = [];
   const line: Promise<void>[] = [];
@@ -75,9 +76,9 @@ async function handOver(hosts: readonly string[], waiters: number) {
         await hold.release();
       }),
     );
-    await sleep(3);
   }
-  await sleep(300);
+  while ((await locks.inspect(name)).waiters.length < waiters) await sleep(50);
+  await sleep(500);
   const [eventsBefore, txnsBefore] = [count.events, count.txns];
   const startedAt = performance.now();
   await blocker.release();
