@@ -13,6 +13,8 @@ export interface Script {
 /** How the requests of one operation become one call of its script, and its answers results. */
 export interface Operation<Request, Result> {
   readonly script: Script;
+  /** Whether the time of sending is worth two looks at the clock now. */
+  isTimed(): boolean;
   keyCount(items: number): number;
   /** Adds the keys and arguments for all of these to the command. */
   encode(items: readonly { readonly request: Request }[], command: string[]): void;
@@ -22,7 +24,8 @@ export interface Operation<Request, Result> {
 
 /** How the request of an answer went out. */
 export interface Sending {
-  readonly sentAt: Instant;
+  /** `null` where the operation did not want to know. */
+  readonly sentAt: Instant | null;
   /** The client may have sent it twice, and this answers the second. */
   readonly isRepeat: boolean;
 }
@@ -56,7 +59,7 @@ interface Call<Request, Result> {
   waiting: number;
   /** Of the link, when it was sent. */
   readonly breaks: number;
-  readonly sentAt: Instant;
+  readonly sentAt: Instant | null;
 }
 
 /** Most items of one call: a long script would keep everybody else waiting. */
@@ -147,7 +150,7 @@ export class Batch<Request, Result> {
       items,
       waiting: items.length,
       breaks: this.#gate.link.breaks,
-      sentAt: instant(this.#clock),
+      sentAt: this.#operation.isTimed() ? instant(this.#clock) : null,
     };
     for (const item of items) item.call = call;
     this.#calls.add(call);

@@ -24,6 +24,7 @@ export interface ClaimContext {
 export function claimOperation(keys: Keys, context: ClaimContext): Operation<ClaimRequest, ClaimOutcome> {
   return {
     script: claimScript,
+    isTimed: () => context.channel() !== '-',
     keyCount: (items) => items * 3 + 1,
     encode(items, command) {
       command.push(keys.counter);
@@ -48,7 +49,7 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
           return { granted: true, fence: BigInt(rest), validForMs: request.ttlMs };
         case 'w': {
           const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
-          context.onServerTime(Number(serverMs), sentAt);
+          if (sentAt !== null) context.onServerTime(Number(serverMs), sentAt);
           return { granted: false, retryAfterMs: context.retryAfterMs(request, Number(firstEndsMs), marks) };
         }
         case 'm':
@@ -71,6 +72,7 @@ export interface RenewRequest extends ClaimRef {
 export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome> {
   return {
     script: renewScript,
+    isTimed: () => false,
     keyCount: (items) => items * 3,
     encode(items, command) {
       for (const { request } of items) keys.push(command, request.name);
@@ -98,6 +100,7 @@ export function releaseOperation(
 ): Operation<ReleaseRequest, boolean> {
   return {
     script: releaseScript,
+    isTimed: () => false,
     keyCount: (items) => items * 3 + 1,
     encode(items, command) {
       command.push(keys.counter);
