@@ -10,8 +10,8 @@ import { manyAtOnce, median, oneAfterTheOther, report } from './measure.ts';
 
 /** What the etcd store costs on a real cluster of three members, as ratios within one run. */
 
-const ROUNDS = 9;
-const PER_ROUND = 150;
+const ROUNDS = 25;
+const PER_ROUND = 60;
 
 async function uncontended(hosts: readonly string[]): Promise<void> {
   const contenders = [await floor(hosts), await holdfast(hosts), await etcd3Lock(hosts)] as const;
