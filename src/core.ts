@@ -47,6 +47,7 @@ export class Core {
   readonly cleanups = new Set<Promise<void>>();
   readonly #record: StoreRecord;
   #closed = false;
+  #working = 0;
   #onEnd: (() => void) | null = null;
 
   constructor(store: Store, options: LocksOptions) {
@@ -99,7 +100,21 @@ export class Core {
     this.#onEnd?.();
   }
 
-  /** Resolves when a hold has ended, or after `ms`. */
+  /** An acquire or a release is under way, and closing waits for it. */
+  beginWork(): void {
+    this.#working += 1;
+  }
+
+  endWork(): void {
+    this.#working -= 1;
+    this.#onEnd?.();
+  }
+
+  get isBusy(): boolean {
+    return this.#working > 0 || this.cleanups.size > 0;
+  }
+
+  /** Resolves when a hold or some work has ended, or after `ms`. */
   async nextEnd(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = this.clock.startTimer(ms, resolve, { keepAlive: true });
@@ -112,7 +127,12 @@ export class Core {
   }
 
   background(work: Promise<void>): void {
-    const quiet = work.catch(() => {}).finally(() => this.cleanups.delete(quiet));
+    const quiet = work
+      .catch(() => {})
+      .finally(() => {
+        this.cleanups.delete(quiet);
+        this.#onEnd?.();
+      });
     this.cleanups.add(quiet);
   }
 }

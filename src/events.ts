@@ -80,11 +80,7 @@ export class Events {
   emit<E extends keyof LockEvents>(event: E, detail: LockEvents[E]): void {
     CHANNELS.get(event)?.publish(detail);
     for (const listener of [...(this.#listeners.get(event) ?? [])]) {
-      try {
-        listener(detail as never);
-      } catch (error) {
-        warnOfListener(event, error);
-      }
+      callListener(event, () => listener(detail as never));
     }
   }
 }
@@ -94,8 +90,16 @@ export function isEvent(event: unknown): event is keyof LockEvents {
 }
 
 /** A listener's mistake must not turn into a lost renewal or a failed release: it becomes a warning of the process. */
-export function warnOfListener(name: string, error: unknown): void {
-  process.emitWarning(`A holdfast listener for "${name}" threw: ${String(error)}`, {
-    code: 'HOLDFAST_LISTENER',
-  });
+export function callListener(name: string, call: () => unknown): void {
+  const warn = (error: unknown): void =>
+    process.emitWarning(`A holdfast listener for "${name}" threw: ${String(error)}`, {
+      code: 'HOLDFAST_LISTENER',
+    });
+  try {
+    // It may be asynchronous, whatever its type says.
+    const result = call() as { catch?: (handler: (error: unknown) => void) => void } | undefined;
+    if (typeof result?.catch === 'function') result.catch(warn);
+  } catch (error) {
+    warn(error);
+  }
 }

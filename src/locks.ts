@@ -9,6 +9,7 @@ import { AllLock, type HoldAll } from './primitives/all.ts';
 import { type Election, NamedElection } from './primitives/election.ts';
 import type { Lockable } from './primitives/lockable.ts';
 import { mutex } from './primitives/mutex.ts';
+import { checkStoredName } from './primitives/namespace.ts';
 import { type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
 import { type RateLimit, type RateLimitOptions, rateLimit } from './primitives/rate-limit.ts';
 import { type ReadWriteLock, readWriteLock } from './primitives/read-write-lock.ts';
@@ -112,20 +113,28 @@ class StoreLocks implements Locks {
   }
 
   async inspect(name: string): Promise<LockView> {
-    checkName(name);
-    return await this.#view(name);
+    return await this.#view(checkStoredName(name));
   }
 
   async *list(prefix = ''): AsyncIterable<LockView> {
     if (prefix !== '') checkName(prefix, 'prefix');
-    for await (const name of this.#core.store.list(prefix)) {
-      const view = await this.#view(name);
-      if (view.kind !== null) yield view;
+    const { commands, store } = this.#core;
+    const names = store.list(prefix)[Symbol.asyncIterator]();
+    try {
+      // Each step has its time limit: a look must not hang on a store that is silent.
+      for (;;) {
+        const { done, value: name } = await commands.run(() => names.next(), DEFAULTS.commandMs);
+        if (done === true) return;
+        const view = await this.#view(name);
+        if (view.kind !== null) yield view;
+      }
+    } finally {
+      names.return?.()?.catch(() => {});
     }
   }
 
   async evict(name: string, claim: { id: string }): Promise<boolean> {
-    checkName(name);
+    checkStoredName(name);
     if (typeof claim?.id !== 'string' || claim.id === '')
       throw new InvalidArgumentError('claim', 'must have the id of a claim');
     const { commands, store, clock, events, owner } = this.#core;
@@ -164,19 +173,19 @@ class StoreLocks implements Locks {
     const core = this.#core;
     core.refuseNew();
     const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop()));
-    await this.#drain(drainMs);
+    await this.#until(() => core.grants.size === 0, drainMs);
     for (const grant of [...core.grants]) grant.interrupt('closed');
     await this.releaseAll();
     // What is left in the background gets one command's time, no more: the leases run out by themselves.
-    await Promise.race([Promise.all([stopped, ...core.cleanups]), pause(core.clock, DEFAULTS.commandMs)]);
+    await this.#until(() => !core.isBusy, DEFAULTS.commandMs);
+    await Promise.race([stopped, pause(core.clock, DEFAULTS.explainMs)]);
     core.keepalive.close();
     await core.leaveStore();
   }
 
-  async #drain(drainMs: number): Promise<void> {
-    const { clock, grants } = this.#core;
-    const endMs = clock.monotonicMs() + drainMs;
-    while (grants.size > 0 && clock.monotonicMs() < endMs) {
+  async #until(isSo: () => boolean, ms: number): Promise<void> {
+    const { clock } = this.#core;
+    for (const endMs = clock.monotonicMs() + ms; !isSo() && clock.monotonicMs() < endMs; ) {
       await this.#core.nextEnd(endMs - clock.monotonicMs());
     }
   }

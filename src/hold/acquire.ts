@@ -4,8 +4,9 @@ import { DEFAULTS, type Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode } from '../store/store.ts';
 import { viewClaim } from '../view.ts';
 import { cleanUp } from './cleanup.ts';
-import { isStoreError, isUnknown } from './command.ts';
-import { type Grant, grantOf } from './grant.ts';
+import { isStoreError, isUnknown, sendSafely } from './command.ts';
+import type { Grant } from './grant.ts';
+import { grantOf } from './granted.ts';
 import { backoff } from './pause.ts';
 import { type Instant, instant } from './validity.ts';
 import { Wait } from './wait.ts';
@@ -20,6 +21,8 @@ export interface Want {
   readonly settings: Settings;
   /** Chosen by the caller only where several claims belong together. */
   readonly id?: string;
+  /** It is enough that the claim was granted: nobody will hold it, and it runs out by itself. */
+  readonly detached?: boolean;
 }
 
 /** One try. `null` when it is held by another; rejects with a `StoreError` when nobody knows. */
@@ -62,6 +65,7 @@ class Attempt {
   #retryAfterMs: number | null = null;
   #abandoned = false;
   #given: Grant | null = null;
+  #failedOnce = false;
   #watch: Promise<AsyncDisposable> | null = null;
 
   constructor(core: Core, want: Want) {
@@ -69,6 +73,7 @@ class Attempt {
     this.#want = want;
     this.#ref = { name: want.name, id: want.id ?? core.nextId() };
     this.#startedMs = core.clock.monotonicMs();
+    core.beginWork();
     if (want.settings.signal !== undefined) this.#wait = new Wait(core, want.settings.signal);
   }
 
@@ -113,8 +118,8 @@ class Attempt {
    * back what the first one was granted.
    */
   readonly #onLateAnswer = (): void => {
-    if (this.#abandoned || this.#given?.isGivenBack === true)
-      cleanUp(this.#core, this.#ref, this.#want.settings.ttlMs);
+    if (this.#abandoned) cleanUp(this.#core, this.#ref, this.#want.settings.ttlMs);
+    else this.#given?.onLateClaim();
   };
 
   /** The abort won, but the claim is still on its way: remove it when its answer is there, whatever that is. */
@@ -134,12 +139,14 @@ class Attempt {
     }
     // The definite no of `ClosedError` must not hide that the store has given us something.
     if (this.#core.isClosed) throw this.#refuseLate();
-    const grant = grantOf(this.#core, this.#ref, this.#want.mode, this.#want.settings, outcome, sent);
+    const grant = grantOf(this.#core, this.#ref, this.#want, outcome, sent);
     // Asking again by the same id is how we learn what is left of it, if anything is.
     if (grant === null)
       throw new StoreError('The answer took longer than what it granted', { applied: 'unknown' });
     this.#mayStand = false;
     this.#given = grant;
+    // An earlier request of ours may still arrive, and would set the time to this again.
+    if (this.#failedOnce) grant.trust.suspect(this.#want.settings.ttlMs);
     this.#announce(grant, outcome.validForMs);
     return grant;
   }
@@ -176,6 +183,7 @@ class Attempt {
       if (!isStoreError(error) || this.#wait?.isStopped === true) throw error;
       this.#failure = error;
       this.#failures += 1;
+      this.#failedOnce = true;
       return null;
     }
   }
@@ -205,6 +213,8 @@ class Attempt {
   }
 
   #beginWait(): Wait {
+    // Whoever closed meanwhile has told everybody who waited then, and us not.
+    this.#core.assertOpen();
     this.#wait ??= new Wait(this.#core, undefined);
     this.#wait.keepProcessAlive();
     const { events, owner } = this.#core;
@@ -215,8 +225,9 @@ class Attempt {
 
   /** Starts to listen. True when that went well: a release may have gone by before, so the next step is to ask. */
   async #listen(wait: Wait): Promise<boolean> {
+    wait.throwIfStopped();
     const { commands, store } = this.#core;
-    this.#watch = store.watch(this.#ref, wait.wake);
+    this.#watch = sendSafely(() => store.watch(this.#ref, wait.wake));
     // Disposed of in the background, whenever it arrives.
     this.#watch.catch(() => {});
     const watch = this.#watch;
@@ -277,6 +288,7 @@ class Attempt {
   }
 
   end(): void {
+    this.#core.endWork();
     this.#wait?.end();
     this.#stopWatching();
   }

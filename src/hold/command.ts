@@ -37,7 +37,7 @@ export class Commands {
   run<T>(
     send: (signal: AbortSignal) => Promise<T>,
     limitMs: number,
-    onLate?: (value: T) => void,
+    onLate?: (value: T | null) => void,
   ): Promise<T> {
     const batch = this.#batchFor(limitMs);
     return new Promise<T>((resolve, reject) => {
@@ -50,7 +50,7 @@ export class Commands {
       };
       batch.pending.add(pending);
       const settle = (): boolean => batch.pending.delete(pending);
-      sendSafely(send, batch.signal).then(
+      sendSafely(() => send(batch.signal)).then(
         (value) => {
           settle();
           if (late) onLate?.(value);
@@ -58,7 +58,8 @@ export class Commands {
         },
         (error: unknown) => {
           settle();
-          reject(asHoldfastError(error));
+          if (late) onLate?.(null);
+          else reject(asHoldfastError(error));
         },
       );
     });
@@ -94,9 +95,9 @@ export class Commands {
 }
 
 /** A store that throws where it should reject must not be told apart. */
-function sendSafely<T>(send: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+export function sendSafely<T>(send: () => Promise<T>): Promise<T> {
   try {
-    return send(signal);
+    return send();
   } catch (error) {
     return Promise.reject(error);
   }

@@ -4,26 +4,19 @@ import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimRef, Mode } from '../store/store.ts';
 import { cleanUp } from './cleanup.ts';
-import { isStoreError, isUnknown } from './command.ts';
+import { type Farewell, insist, sendUntilAnswered } from './farewell.ts';
 import type { Lane, LaneEntry } from './lane.ts';
-import { pause } from './pause.ts';
-import { elapsedMs, type Instant, trustedMs } from './validity.ts';
+import { Trust } from './trust.ts';
+import { elapsedMs, type Instant } from './validity.ts';
 
 /** `leaving`: the user has given it up, and the store has not confirmed it yet. */
 type State = 'held' | 'leaving' | 'released' | 'lost';
 
-/** The last command about a claim. */
-interface Farewell {
-  /** Resolves to whether it found the claim. */
-  send(signal: AbortSignal): Promise<boolean>;
-  /** Whether a claim that is gone after a lost reply means that the command whose reply was lost has done its work. */
-  readonly goneIsDone: boolean;
+/** What a hold that is over leaves in the store on purpose. */
+interface Keepsake {
+  readonly ttlMs: number;
+  readonly note: string;
 }
-
-/** How long a release is tried again before the caller is told that it failed. */
-const RELEASE_MS = 5_000;
-const RELEASE_TRY_MS = 1_500;
-const RELEASE_RETRY_MS = 100;
 
 /**
  * A granted claim and what is known of its validity. The holds in users' hands show it; the keep-alive renews it; nothing else
@@ -37,17 +30,20 @@ export class Grant implements LaneEntry {
   readonly renewEveryMs: number | null;
   readonly grantedAt: Instant;
   readonly #core: Core;
+  readonly trust: Trust;
   ttlMs: number;
-  /** How long after the grant it ends whatever the store says. */
-  capMs: number;
+  readonly #maxHoldMs: number;
+  /** On a session store, which has no times of its own: how long after the grant an unrenewed hold ends. */
+  #unrenewedMs = Number.POSITIVE_INFINITY;
   #state: State = 'held';
-  #sent: Instant;
-  #trustedMs: number;
   #error: HoldLostError | null = null;
   #controller: AbortController | null = null;
   #leaving: Promise<boolean> | null = null;
+  /** A release may have been carried out whose answer nobody has heard. */
+  #mayBeReleased = false;
   #forgotten = false;
-  #leavesClaim = false;
+  #keepsake: Keepsake | 'as it is' | null = null;
+  #onEnd: (() => void) | null = null;
 
   // The keep-alive's own; here so that a hold costs one object less.
   lane: Lane<LaneEntry> | null = null;
@@ -55,6 +51,7 @@ export class Grant implements LaneEntry {
   behind: LaneEntry | null = null;
   dueAtMs = 0;
   timer: Timer | null = null;
+  retry: Timer | null = null;
   renewing: Promise<void> | null = null;
   sessionWatch: Promise<AsyncDisposable> | null = null;
 
@@ -75,11 +72,20 @@ export class Grant implements LaneEntry {
     this.renew = settings.renew;
     this.renewEveryMs = settings.renewEveryMs;
     this.grantedAt = sent;
-    this.capMs = settings.maxHoldMs;
-    // A session outlives any TTL, so there the core itself ends a hold that asked not to be renewed.
-    if (!settings.renew && this.#isSession) this.capMs = Math.min(this.capMs, settings.ttlMs);
-    this.#sent = sent;
-    this.#trustedMs = trustedMs(validForMs);
+    this.trust = new Trust(core.clock, sent, validForMs, !this.#isSession);
+    this.#maxHoldMs = settings.maxHoldMs;
+    if (!settings.renew) this.setTtl(settings.ttlMs);
+  }
+
+  /** A session outlives any TTL, so there the core itself ends a hold that asked not to be renewed. */
+  setTtl(ttlMs: number): void {
+    this.ttlMs = ttlMs;
+    if (!this.renew && this.#isSession) this.#unrenewedMs = this.heldForMs() + ttlMs;
+  }
+
+  /** How long after the grant it ends whatever the store says. */
+  get capMs(): number {
+    return Math.min(this.#maxHoldMs, this.#unrenewedMs);
   }
 
   get #isSession(): boolean {
@@ -94,21 +100,15 @@ export class Grant implements LaneEntry {
     return this.#state === 'lost';
   }
 
-  /** Over, and nothing of it is meant to stay in the store. */
-  get isGivenBack(): boolean {
-    return this.#state !== 'held' && !this.#leavesClaim;
-  }
-
   /** Until when it can be trusted, by the local clocks; 0 once lost or released. Notices a loss by time on its own. */
   remainingMs(): number {
     if (this.#state !== 'held') return 0;
-    const clock = this.#core.clock;
-    let remaining = this.#trustedMs - elapsedMs(clock, this.#sent);
-    if (this.capMs !== Number.POSITIVE_INFINITY) {
-      remaining = Math.min(remaining, this.capMs - elapsedMs(clock, this.grantedAt));
-    }
-    if (remaining > 0) return remaining;
-    this.lose(this.#isSession ? 'session' : 'expired');
+    const trusted = this.trust.remainingMs();
+    const { capMs } = this;
+    const capped =
+      capMs === Number.POSITIVE_INFINITY ? capMs : capMs - elapsedMs(this.#core.clock, this.grantedAt);
+    if (trusted > 0 && capped > 0) return Math.min(trusted, capped);
+    this.lose(this.#isSession && capped > 0 ? 'session' : 'expired');
     return 0;
   }
 
@@ -116,11 +116,10 @@ export class Grant implements LaneEntry {
     return this.#core.clock.monotonicMs() - this.grantedAt.monotonicMs;
   }
 
-  /** The store has confirmed the claim in answer to a request sent at `sent`. */
-  confirm(sent: Instant, validForMs: number): void {
-    if (this.#state !== 'held') return;
-    this.#sent = sent;
-    this.#trustedMs = trustedMs(validForMs);
+  /** Called once when it is over, however. */
+  whenOver(callback: () => void): void {
+    if (this.#state === 'held') this.#onEnd = callback;
+    else callback();
   }
 
   lose(how: LossReason): void {
@@ -156,8 +155,12 @@ export class Grant implements LaneEntry {
 
   /** Throws when the hold cannot be trusted at this instant. */
   assertHeld(): void {
-    if (this.remainingMs() > 0 && this.#error === null) return;
-    throw this.#error ?? new HoldLostError(this.ref.name, this.fence, 'released');
+    if (this.remainingMs() === 0 || this.#error !== null) throw this.reason;
+  }
+
+  /** Why it is over. */
+  get reason(): HoldLostError {
+    return this.#error ?? new HoldLostError(this.ref.name, this.fence, 'released');
   }
 
   /** Whether this call gave it up. Rejects with a `StoreError` when the store did not say; then it may be called again. */
@@ -173,76 +176,88 @@ export class Grant implements LaneEntry {
       await this.#leaving;
       return false;
     }
-    return await this.#giveUp({
-      send: (signal) => this.#core.store.release(this.ref, signal),
-      goneIsDone: true,
-    });
+    return await this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
   }
 
-  /** Gives the hold up but leaves the claim in the store, with this note and for this long. Otherwise like `release`. */
+  /**
+   * Gives the hold up but leaves the claim in the store, with this note and for this long. False when it was gone. Rejects when the store did not say, and
+   * then goes on trying for as long as the claim may stand.
+   */
   async leaveBehind(ttlMs: number, note: string): Promise<boolean> {
+    // A renewal on its way could arrive after the farewell and cut its time short.
+    while (this.renewing !== null) await this.renewing;
     if (this.remainingMs() === 0) return false;
-    this.#leavesClaim = true;
-    return await this.#giveUp({
-      send: async (signal) => (await this.#core.store.renew(this.ref, { ttlMs, note }, signal)).held,
-      goneIsDone: false,
-    });
+    const keepsake = { ttlMs, note };
+    this.#keepsake = keepsake;
+    return await this.#giveUp(this.#farewellWith(keepsake));
+  }
+
+  #farewellWith(keepsake: Keepsake): Farewell {
+    return async (signal) => (await this.#core.store.renew(this.ref, keepsake, signal)).held;
   }
 
   /** Gives the hold up and tells the store nothing: the claim runs out by itself. */
   detach(): void {
     if (this.#state !== 'held') return;
     this.#state = 'released';
-    this.#leavesClaim = true;
+    this.#keepsake = 'as it is';
     this.#end();
   }
 
-  async #giveUp(farewell: Farewell): Promise<boolean> {
+  /** A claim of the same id, given up long ago, may have been carried out after all. */
+  onLateClaim(): void {
+    if (this.#state === 'held' || this.#keepsake !== null) {
+      this.onLateRenewal();
+      return;
+    }
+    const cleanUpNow = (): void => cleanUp(this.#core, this.ref, this.ttlMs);
+    if (this.#leaving === null) cleanUpNow();
+    else this.#core.background(this.#leaving.then(cleanUpNow, cleanUpNow));
+  }
+
+  /** A renewal, given up long ago, may have cut short what was left behind. */
+  onLateRenewal(): void {
+    if (this.#state === 'held' || this.#keepsake === null || this.#keepsake === 'as it is') return;
+    this.#core.background(insist(this.#core, this.#farewellWith(this.#keepsake), this.ttlMs));
+  }
+
+  async #giveUp(send: Farewell): Promise<boolean> {
     this.#state = 'leaving';
     this.#end();
-    this.#leaving = this.#leave(farewell);
+    this.#core.beginWork();
+    this.#leaving = this.#leave(send);
     try {
       return await this.#leaving;
     } finally {
       this.#leaving = null;
+      this.#core.endWork();
     }
   }
 
-  async #leave(farewell: Farewell): Promise<boolean> {
+  async #leave(send: Farewell): Promise<boolean> {
     const { clock, events, owner } = this.#core;
     const startedMs = clock.monotonicMs();
     try {
-      if (!(await this.#sendUntilAnswered(farewell, startedMs + RELEASE_MS))) {
+      const { found, unknown } = await sendUntilAnswered(this.#core, send);
+      // Gone after a release whose answer was lost: that one did it.
+      const given = found || (unknown && this.#keepsake === null);
+      if (!given && !this.#mayBeReleased) {
         this.lose('taken');
         return false;
       }
+      this.#state = 'released';
+      if (given && events.wanted('released')) {
+        const tookMs = clock.monotonicMs() - startedMs;
+        events.emit('released', { ...this.ref, owner, heldForMs: this.heldForMs(), tookMs });
+      }
+      return given;
     } catch (error) {
       if (events.wanted('releaseFailed')) {
         events.emit('releaseFailed', { ...this.ref, owner, error, heldForMs: this.heldForMs() });
       }
-      if (farewell.goneIsDone) this.#forget();
+      if (this.#keepsake === null) this.#forget();
+      else this.#core.background(insist(this.#core, send, this.ttlMs));
       throw error;
-    }
-    this.#state = 'released';
-    if (events.wanted('released')) {
-      const tookMs = clock.monotonicMs() - startedMs;
-      events.emit('released', { ...this.ref, owner, heldForMs: this.heldForMs(), tookMs });
-    }
-    return true;
-  }
-
-  async #sendUntilAnswered(farewell: Farewell, untilMs: number): Promise<boolean> {
-    const { commands, clock } = this.#core;
-    for (let unknown = false; ; ) {
-      try {
-        const done = await commands.run(farewell.send, RELEASE_TRY_MS);
-        // Gone after a lost reply: the release whose reply was lost did it, for nobody else could have while it was ours.
-        return done || (unknown && farewell.goneIsDone);
-      } catch (error) {
-        unknown ||= isUnknown(error);
-        if (!isStoreError(error) || clock.monotonicMs() + RELEASE_RETRY_MS >= untilMs) throw error;
-        await pause(clock, RELEASE_RETRY_MS);
-      }
     }
   }
 
@@ -250,6 +265,7 @@ export class Grant implements LaneEntry {
   #forget(): void {
     if (this.#forgotten || this.#error?.how === 'taken') return;
     this.#forgotten = true;
+    this.#mayBeReleased = true;
     cleanUp(this.#core, this.ref, this.ttlMs);
   }
 
@@ -257,22 +273,8 @@ export class Grant implements LaneEntry {
   #end(): void {
     this.#core.keepalive.stop(this);
     this.#core.dropGrant(this);
+    const onEnd = this.#onEnd;
+    this.#onEnd = null;
+    onEnd?.();
   }
-}
-
-/** Makes a grant of an outcome, or `null` when the answer came too late to be trusted. */
-export function grantOf(
-  core: Core,
-  ref: ClaimRef,
-  mode: Mode,
-  settings: Settings,
-  outcome: { fence: bigint; validForMs: number },
-  sent: Instant,
-): Grant | null {
-  core.sawFence(outcome.fence);
-  if (elapsedMs(core.clock, sent) >= trustedMs(outcome.validForMs)) return null;
-  const grant = new Grant(core, ref, mode, settings, outcome.fence, sent, outcome.validForMs);
-  core.grants.add(grant);
-  core.keepalive.start(grant, outcome.validForMs);
-  return grant;
 }

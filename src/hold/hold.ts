@@ -105,6 +105,11 @@ class InnerHold extends GrantHold {
     super.assertHeld();
   }
 
+  override async extend(ttlMs?: number): Promise<void> {
+    this.assertHeld();
+    await super.extend(ttlMs);
+  }
+
   override async release(): Promise<boolean> {
     const held = this.remainingMs > 0;
     this.#released = true;

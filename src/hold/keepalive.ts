@@ -3,6 +3,7 @@ import type { Core } from '../core.ts';
 import { HoldLostError } from '../errors.ts';
 import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
+import { isUnknown, sendSafely } from './command.ts';
 import type { Grant } from './grant.ts';
 import { Lane } from './lane.ts';
 import { type Instant, instant } from './validity.ts';
@@ -15,6 +16,8 @@ const SLACK_SHARE = 1 / 8;
 /** A failed renewal is tried again after this share of the time that is left, so the tries come closer as the deadline does. */
 const RETRY_SHARE = 1 / 8;
 const RETRY_MIN_MS = 20;
+/** A renewal comes no later than this share of the time that is left. */
+const RENEW_SHARE_MAX = 3 / 4;
 
 /**
  * The only renewal loop. One failed renewal is an event and not a loss: it is tried again until the deadline, and only the deadline or the store's
@@ -30,19 +33,26 @@ export class Keepalive {
     this.#core = core;
   }
 
-  start(grant: Grant, validForMs: number): void {
+  /** The store has confirmed it in answer to what was sent then. */
+  start(grant: Grant, sentMs: number, validForMs: number): void {
     this.#watchClocks();
     if (this.#core.store.traits.lifetime === 'session') this.#watchSession(grant);
-    if (grant.renew) this.#renewLater(grant, validForMs);
+    if (grant.renew) this.#renewLater(grant, sentMs, validForMs);
     if (!grant.renew || grant.capMs !== Number.POSITIVE_INFINITY) this.#watchDeadline(grant);
   }
 
   stop(grant: Grant): void {
+    this.#unschedule(grant);
+    grant.sessionWatch?.then((watch) => watch[Symbol.asyncDispose]()).catch(() => {});
+    grant.sessionWatch = null;
+  }
+
+  #unschedule(grant: Grant): void {
     grant.lane?.leave(grant);
     grant.timer?.cancel();
     grant.timer = null;
-    grant.sessionWatch?.then((watch) => watch[Symbol.asyncDispose]()).catch(() => {});
-    grant.sessionWatch = null;
+    grant.retry?.cancel();
+    grant.retry = null;
   }
 
   /** Ends every timer of this Locks. */
@@ -57,33 +67,33 @@ export class Keepalive {
     // One command at a time for each hold, so that the order of sending is the order of the answers.
     while (grant.renewing !== null) await grant.renewing;
     grant.assertHeld();
-    const before = grant.ttlMs;
-    grant.ttlMs = ttlMs;
-    if (!grant.renew && this.#core.store.traits.lifetime === 'session')
-      grant.capMs = grant.heldForMs() + ttlMs;
     let failure: unknown = null;
     await this.#exclusively(grant, async () => {
-      failure = await this.#attempt(grant);
+      failure = await this.#attempt(grant, ttlMs);
     });
-    if (failure === null) {
-      if (!grant.isHeld) grant.assertHeld();
-      return;
-    }
-    grant.ttlMs = before;
-    throw failure;
+    if (failure !== null) throw failure;
+    grant.assertHeld();
   }
 
-  #renewLater(grant: Grant, validForMs: number): void {
-    const everyMs = Math.min(
-      grant.renewEveryMs ?? Number.POSITIVE_INFINITY,
-      validForMs * DEFAULTS.renewShare,
-    );
-    this.#laneFor(everyMs).join(grant, this.#core.clock.monotonicMs());
+  #retryAfter(grant: Grant, ms: number): void {
+    grant.retry?.cancel();
+    grant.retry = this.#core.clock.startTimer(ms, () => this.#renewDue(grant));
+  }
+
+  #renewLater(grant: Grant, sentMs: number, validForMs: number): void {
+    // Never so late that one failure is one too many, whatever was asked for.
+    const latestMs = grant.remainingMs() * RENEW_SHARE_MAX;
+    const everyMs = Math.min(grant.renewEveryMs ?? validForMs * DEFAULTS.renewShare, latestMs);
+    const now = this.#core.clock.monotonicMs();
+    // The store is slow: what the answer took is taken off the time until the next question.
+    const lateMs = now - sentMs;
+    if (lateMs > everyMs / 4) this.#retryAfter(grant, Math.max(everyMs - lateMs, RETRY_MIN_MS));
+    else this.#laneFor(everyMs).join(grant, now);
   }
 
   /** Two significant digits, so that slightly different grants share a lane. */
   #laneFor(everyMs: number): Lane<Grant> {
-    const unit = 10 ** Math.max(Math.floor(Math.log10(everyMs)) - 1, 0);
+    const unit = 10 ** Math.max(Math.floor(Math.log10(Math.max(everyMs, 1))) - 1, 0);
     const delayMs = Math.max(Math.floor(everyMs / unit) * unit, 1);
     let lane = this.#lanes.get(delayMs);
     if (lane === undefined) {
@@ -99,7 +109,7 @@ export class Keepalive {
     if (grant.renewing !== null || grant.remainingMs() === 0) return;
     this.#watchDeadline(grant);
     void this.#exclusively(grant, async () => {
-      await this.#attempt(grant);
+      await this.#attempt(grant, grant.ttlMs);
     });
   }
 
@@ -112,42 +122,51 @@ export class Keepalive {
   }
 
   /** One renewal. Resolves to `null`, or to why it failed; then the next try is already set. */
-  async #attempt(grant: Grant): Promise<unknown> {
+  async #attempt(grant: Grant, ttlMs: number): Promise<unknown> {
     const { clock, commands, store } = this.#core;
     const sent = instant(clock);
     // Several tries must fit into what is left, and an answer that comes later than this still counts.
     const limitMs = Math.min(DEFAULTS.commandMs, Math.max(grant.remainingMs() / 3, RETRY_MIN_MS));
+    const doubt = grant.trust.doubt(sent, ttlMs);
+    const onAnswer = (outcome: RenewOutcome): void => {
+      grant.trust.resolve(doubt);
+      this.#onAnswer(grant, sent, outcome, ttlMs);
+    };
+    const onLate = (outcome: RenewOutcome | null): void => {
+      if (outcome !== null) onAnswer(outcome);
+      grant.onLateRenewal();
+    };
     try {
       const outcome = await commands.run(
-        (signal) => store.renew(grant.ref, { ttlMs: grant.ttlMs }, signal),
+        (signal) => store.renew(grant.ref, { ttlMs }, signal),
         limitMs,
-        (late) => this.#onAnswer(grant, sent, late),
+        onLate,
       );
-      this.#onAnswer(grant, sent, outcome);
+      onAnswer(outcome);
       return outcome.held || !grant.isLost ? null : new HoldLostError(grant.ref.name, grant.fence, 'taken');
     } catch (error) {
+      if (!isUnknown(error)) grant.trust.resolve(doubt);
       this.#onFailure(grant, error);
       return error;
     }
   }
 
-  #onAnswer(grant: Grant, sent: Instant, outcome: RenewOutcome): void {
+  #onAnswer(grant: Grant, sent: Instant, outcome: RenewOutcome, ttlMs: number): void {
     if (!grant.isHeld) return;
     if (!outcome.held) {
       grant.lose(this.#core.store.traits.lifetime === 'session' ? 'session' : 'taken');
       return;
     }
-    grant.confirm(sent, outcome.validForMs);
+    if (!grant.trust.confirm(sent, outcome.validForMs)) return;
+    grant.setTtl(ttlMs);
     if (grant.remainingMs() === 0) return;
     const { events, owner, clock } = this.#core;
     if (events.wanted('renewed')) {
       const tookMs = clock.monotonicMs() - sent.monotonicMs;
       events.emit('renewed', { ...grant.ref, owner, tookMs, validForMs: outcome.validForMs });
     }
-    grant.timer?.cancel();
-    grant.timer = null;
-    grant.lane?.leave(grant);
-    this.start(grant, outcome.validForMs);
+    this.#unschedule(grant);
+    this.start(grant, sent.monotonicMs, outcome.validForMs);
   }
 
   #onFailure(grant: Grant, error: unknown): void {
@@ -157,7 +176,7 @@ export class Keepalive {
     if (events.wanted('renewFailed')) events.emit('renewFailed', { ...grant.ref, owner, error, remainingMs });
     if (!grant.renew) return;
     const delayMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
-    clock.startTimer(delayMs, () => this.#renewDue(grant));
+    this.#retryAfter(grant, delayMs);
   }
 
   /** Needed only while the next renewal may not come: otherwise the renewal itself finds out that the time is over. */
@@ -166,15 +185,24 @@ export class Keepalive {
     grant.timer = null;
     const remainingMs = grant.remainingMs();
     if (remainingMs === 0) return;
-    grant.timer = this.#core.clock.startTimer(remainingMs, () => {
+    // A fraction that rounding leaves over must not make it fire at the same instant for ever.
+    grant.timer = this.#core.clock.startTimer(Math.max(remainingMs, 1), () => {
       grant.timer = null;
       this.#watchDeadline(grant);
     });
   }
 
+  /** The host has slept, or somebody has set its clock: timers that were set before fire too late now. */
+  #afterJump(): void {
+    for (const grant of [...this.#core.grants]) {
+      if (grant.renew) this.#renewDue(grant);
+      else this.#watchDeadline(grant);
+    }
+  }
+
   #watchSession(grant: Grant): void {
     if (grant.sessionWatch !== null) return;
-    grant.sessionWatch = this.#core.store.watch(grant.ref, () => this.#renewDue(grant));
+    grant.sessionWatch = sendSafely(() => this.#core.store.watch(grant.ref, () => this.#renewDue(grant)));
     grant.sessionWatch.catch(() => {});
   }
 
@@ -187,7 +215,7 @@ export class Keepalive {
       this.#jumpTimer = null;
       if (this.#core.grants.size === 0) return;
       const movedMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
-      if (movedMs > JUMP_MS) for (const grant of [...this.#core.grants]) grant.remainingMs();
+      if (movedMs > JUMP_MS) this.#afterJump();
       if (this.#core.grants.size > 0) this.#watchClocks();
     });
   }

@@ -76,7 +76,7 @@ export class Lane<E extends LaneEntry> {
       }
     }
     if (this.#first !== null) {
-      this.#timer = this.#clock.startTimer(Math.max(this.#first.dueAtMs - now, 0), this.#onTimer);
+      this.#timer = this.#clock.startTimer(Math.max(this.#first.dueAtMs - now, 1), this.#onTimer);
     }
     if (due.length > 0) this.#fire(due);
   };

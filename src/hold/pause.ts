@@ -1,9 +1,26 @@
 import type { Clock } from '../clock.ts';
+import { onAbort } from './abort.ts';
 
-/** Waits without keeping the process alive: for retries in the background. */
-export function pause(clock: Clock, ms: number): Promise<void> {
+interface PauseOptions {
+  /** Somebody awaits it: the process must not end meanwhile. */
+  readonly keepAlive?: boolean;
+  /** Ends the pause early. */
+  readonly signal?: AbortSignal;
+}
+
+/** Waits, without keeping the process alive unless told to. */
+export function pause(
+  clock: Clock,
+  ms: number,
+  { keepAlive = false, signal }: PauseOptions = {},
+): Promise<void> {
   return new Promise((resolve) => {
-    clock.startTimer(ms, resolve);
+    const timer = clock.startTimer(ms, resolve, { keepAlive });
+    if (signal === undefined) return;
+    onAbort(signal, () => {
+      timer.cancel();
+      resolve();
+    });
   });
 }
 

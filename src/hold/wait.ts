@@ -39,6 +39,7 @@ export class Wait implements Closable {
 
   /** Settles as `work` does, but rejects as soon as the wait is cut short; `work` then goes on unobserved. */
   async race<T>(work: Promise<T>): Promise<T> {
+    work.catch(() => {});
     this.throwIfStopped();
     return await new Promise<T>((resolve, reject) => {
       this.#onStop = () => reject(this.#stopped?.reason);

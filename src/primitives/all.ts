@@ -4,8 +4,9 @@ import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
 import type { Grant } from '../hold/grant.ts';
 import type { Hold } from '../hold/hold.ts';
+import { pause } from '../hold/pause.ts';
 import { runHeld } from '../hold/run.ts';
-import { type AcquireOptions, resolve, type Settings } from '../options.ts';
+import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
 import type { Mode } from '../store/store.ts';
 import type { Lockable } from './lockable.ts';
 
@@ -40,16 +41,18 @@ export class AllLock implements Lockable<HoldAll> {
   async acquire(options?: AcquireOptions): Promise<HoldAll> {
     const settings = resolveAll(this.#settings, options);
     const startedMs = this.#core.clock.monotonicMs();
+    const waitedMs = (): number => this.#core.clock.monotonicMs() - startedMs;
     for (;;) {
-      const hold = await this.#take(async (name, id) => {
-        const waitedMs = this.#core.clock.monotonicMs() - startedMs;
-        const waitMs = Math.max(settings.waitMs - waitedMs, 0);
-        return await acquire(this.#core, { name, id, mode: EXCLUSIVE, settings: { ...settings, waitMs } });
+      const hold = await this.#take((name, id) => {
+        const waitMs = Math.max(settings.waitMs - waitedMs(), 0);
+        return acquire(this.#core, { name, id, mode: EXCLUSIVE, settings: { ...settings, waitMs } });
+      }).catch((error: unknown) => {
+        if (!(error instanceof AcquireTimeoutError)) throw error;
+        throw new AcquireTimeoutError(error.lock, waitedMs(), error.holders, error.position);
       });
       if (hold !== null) return hold;
       // One of the first was lost while we waited for the last: begin again with what is left of the wait.
-      const waitedMs = this.#core.clock.monotonicMs() - startedMs;
-      if (waitedMs >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs);
+      if (waitedMs() >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs());
     }
   }
 
@@ -73,14 +76,20 @@ export class AllLock implements Lockable<HoldAll> {
         grants.push(grant);
       }
     } catch (error) {
-      await giveBack(grants);
+      await this.#giveBack(grants);
       throw error;
     }
     if (grants.length === this.#names.length && grants.every((grant) => grant.remainingMs() > 0)) {
       return new GrantsHold(this.#core, id, grants);
     }
-    await giveBack(grants);
+    await this.#giveBack(grants);
     return null;
+  }
+
+  /** Not for long: a release that fails is tried again in the background, and must not hide why we give them back. */
+  async #giveBack(grants: readonly Grant[]): Promise<void> {
+    const given = Promise.allSettled(grants.map((grant) => grant.release()));
+    await Promise.race([given, pause(this.#core.clock, DEFAULTS.explainMs)]);
   }
 }
 
@@ -88,11 +97,6 @@ function resolveAll(base: Settings, options: AcquireOptions | undefined): Settin
   const settings = resolve(base, options);
   if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'is not for several locks at once');
   return settings;
-}
-
-/** A release that failed is an event and is tried again in the background; it must not hide why we give them back. */
-async function giveBack(grants: readonly Grant[]): Promise<void> {
-  await Promise.allSettled(grants.map((grant) => grant.release()));
 }
 
 /** UTF-8 order, which is the order of code points and not that of JavaScript's UTF-16 units. */
@@ -106,6 +110,12 @@ class GrantsHold implements HoldAll {
   readonly #core: Core;
   readonly #grants: readonly Grant[];
   #signal: AbortSignal | null = null;
+  /** An own function property, as that of a `Hold`: no copy of it can be sent to a thread. */
+  readonly toJSON = (): object => ({
+    names: this.names,
+    id: this.id,
+    remainingMs: Math.floor(this.remainingMs),
+  });
 
   constructor(core: Core, id: string, grants: readonly Grant[]) {
     this.#core = core;

@@ -1,6 +1,7 @@
 import type { Core, Stoppable } from '../core.ts';
-import { ClosedError, HoldLostError } from '../errors.ts';
-import { warnOfListener } from '../events.ts';
+import { ClosedError, type LossReason } from '../errors.ts';
+import { callListener } from '../events.ts';
+import { onAbort } from '../hold/abort.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { backoff, pause } from '../hold/pause.ts';
@@ -45,10 +46,9 @@ export class Campaign implements Candidate, Stoppable {
     this.#handlers = handlers;
     core.stoppables.add(this);
     core.stayAlive.begin();
-    const onAbort = (): void => void this.stop();
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const stopListening = signal === undefined ? null : onAbort(signal, () => void this.stop());
     this.#ended = this.#stand().finally(() => {
-      signal?.removeEventListener('abort', onAbort);
+      stopListening?.();
       core.stoppables.delete(this);
       core.stayAlive.end();
     });
@@ -61,12 +61,8 @@ export class Campaign implements Candidate, Stoppable {
   async stop(): Promise<void> {
     this.#stopped.abort(new ClosedError('The candidate was stopped'));
     const grant = this.#grant;
-    if (grant !== null) {
-      grant.interrupt(this.#core.isClosed ? 'closed' : 'released');
-      await grant.release().catch(() => {});
-    }
     // Not for `onElected`, which may take its time to end: others lead from here on, and this candidate stands no more.
-    if (grant === null) await this.#ended;
+    await (grant === null ? this.#ended : resign(grant, this.#core.isClosed ? 'closed' : 'released'));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -74,45 +70,42 @@ export class Campaign implements Candidate, Stoppable {
   }
 
   async #stand(): Promise<void> {
-    let failures = 0;
-    while (!this.#stopped.signal.aborted) {
+    const { clock } = this.#core;
+    const { signal } = this.#stopped;
+    for (let failures = 0; !signal.aborted; ) {
       try {
-        const grant = await this.#campaign(this.#stopped.signal);
-        await this.#serve(grant);
+        await this.#serve(await this.#campaign(signal));
         failures = 0;
       } catch (error) {
-        if (this.#stopped.signal.aborted || error instanceof ClosedError) return;
+        if (signal.aborted || (error as { code?: unknown }).code === 'CLOSED') return;
         // A full line, a disagreement on the mode, a handler that threw: the `refused` event or `onLost` has told it. Stand again later.
-        await pause(this.#core.clock, backoff(this.#core.clock, failures++, RETRY));
+        await pause(clock, backoff(clock, failures++, RETRY), { signal });
       }
     }
   }
 
+  /** One term. Throws what `onElected` threw. */
   async #serve(grant: Grant): Promise<void> {
-    const term = new GrantHold(this.#core, grant);
+    if (this.#stopped.signal.aborted) {
+      await resign(grant, 'released');
+      return;
+    }
     this.#grant = grant;
     try {
-      // Told within the abort itself, and so before the store can give the lock to anybody else.
-      const over = onceAborted(term.signal, (reason) => this.#tellLost(reason));
+      const term = new GrantHold(this.#core, grant);
+      const told = onlyOnce((reason: Error) => callListener('onLost', () => this.#handlers.onLost?.(reason)));
+      const over = whenOver(grant, term.signal, told);
       const work = this.#elected(term);
       const failure = await Promise.race([over, work.then((failed) => failed ?? over)]);
-      if (failure instanceof HoldLostError) {
+      if (failure === null) {
         await work;
         return;
       }
-      this.#tellLost(failure);
-      await grant.release().catch(() => {});
+      told(failure);
+      await resign(grant, 'released');
       throw failure;
     } finally {
       this.#grant = null;
-    }
-  }
-
-  #tellLost(reason: Error): void {
-    try {
-      this.#handlers.onLost?.(reason);
-    } catch (error) {
-      warnOfListener('onLost', error);
     }
   }
 
@@ -127,13 +120,29 @@ export class Campaign implements Candidate, Stoppable {
   }
 }
 
-function onceAborted(signal: AbortSignal, tell: (reason: Error) => void): Promise<Error> {
+/** Resolves when the term is over: lost, stopped, or given up by the user. Tells it at that instant, not a turn of the event loop later. */
+function whenOver(grant: Grant, signal: AbortSignal, tell: (reason: Error) => void): Promise<null> {
   return new Promise((resolve) => {
-    const onAbort = (): void => {
-      tell(signal.reason as Error);
-      resolve(signal.reason as Error);
+    const onOver = (): void => {
+      tell(grant.reason);
+      resolve(null);
     };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onOver();
+    signal.addEventListener('abort', onOver, { once: true });
+    grant.whenOver(onOver);
   });
+}
+
+function onlyOnce<T>(call: (value: T) => void): (value: T) => void {
+  let called = false;
+  return (value) => {
+    if (!called) call(value);
+    called = true;
+  };
+}
+
+/** Tells whoever works in this term to end, and gives it up. A silent store only makes the others wait for the lease. */
+export async function resign(grant: Grant, how: LossReason): Promise<void> {
+  grant.interrupt(how);
+  await grant.release().catch(() => {});
 }

@@ -1,7 +1,7 @@
 import { checkFunction, checkName } from '../checks.ts';
 import type { Core } from '../core.ts';
+import { onAbort } from '../hold/abort.ts';
 import { acquire } from '../hold/acquire.ts';
-import { isStoreError } from '../hold/command.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
@@ -43,6 +43,7 @@ export class NamedElection implements Election {
 
   start(handlers: ElectionHandlers = {}): Candidate {
     this.#core.assertOpen();
+    this.#settings.signal?.throwIfAborted();
     return new Campaign(this.#core, (signal) => this.#campaign(signal), handlers, this.#settings.signal);
   }
 
@@ -53,10 +54,11 @@ export class NamedElection implements Election {
     checkFunction('fn', fn);
     this.#core.assertOpen();
     const signal = options.signal ?? this.#settings.signal;
-    for (;;) {
-      const grant = await this.#campaign(signal);
-      const ended = await this.#serve(grant, fn, signal);
-      if (ended) return;
+    this.#core.stayAlive.begin();
+    try {
+      while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
+    } finally {
+      this.#core.stayAlive.end();
     }
   }
 
@@ -93,32 +95,28 @@ export class NamedElection implements Election {
     fn: (term: Hold) => Promise<void>,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const interrupt = (): void => grant.interrupt('released');
     const stoppable = { stop: async () => grant.interrupt('closed') };
     this.#core.stoppables.add(stoppable);
-    signal?.addEventListener('abort', interrupt, { once: true });
-    let ended = true;
+    const stopListening = signal === undefined ? null : onAbort(signal, () => grant.interrupt('released'));
     try {
+      // The abort may have come together with the grant.
+      signal?.throwIfAborted();
       await fn(new GrantHold(this.#core, grant));
-      ended = grant.remainingMs() > 0 || !grant.isLost;
+      return !hasLost(grant);
     } catch (error) {
-      ended = false;
-      if (grant.remainingMs() > 0 && signal?.aborted !== true) throw error;
+      signal?.throwIfAborted();
+      if (!hasLost(grant)) throw error;
+      return false;
     } finally {
-      signal?.removeEventListener('abort', interrupt);
+      stopListening?.();
       this.#core.stoppables.delete(stoppable);
-      await resign(grant);
+      await grant.release().catch(() => {});
+      signal?.throwIfAborted();
     }
-    signal?.throwIfAborted();
-    return ended;
   }
 }
 
-/** The term is over either way; a silent store only makes the others wait for the lease. */
-async function resign(grant: Grant): Promise<void> {
-  try {
-    await grant.release();
-  } catch (error) {
-    if (!isStoreError(error)) throw error;
-  }
+function hasLost(grant: Grant): boolean {
+  grant.remainingMs();
+  return grant.isLost;
 }

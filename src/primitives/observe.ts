@@ -1,8 +1,8 @@
 import type { Core } from '../core.ts';
-import { ClosedError } from '../errors.ts';
-import { isStoreError } from '../hold/command.ts';
+import { isStoreError, sendSafely } from '../hold/command.ts';
 import { backoff } from '../hold/pause.ts';
 import { Wait } from '../hold/wait.ts';
+import { DEFAULTS } from '../options.ts';
 import type { ClaimView } from '../view.ts';
 
 /** A change that no wake-up told of is seen this soon. */
@@ -18,13 +18,13 @@ export async function* observe(
   core.assertOpen();
   signal?.throwIfAborted();
   const wait = new Wait(core, signal);
-  const watch = core.store.watch({ name }, wait.wake);
+  const watch = sendSafely(() => core.store.watch({ name }, wait.wake));
   try {
-    // Listening begins before the first look, so that no change falls between the two.
-    await wait.race(watch.catch(() => {}));
+    // Listening begins before the first look, so that no change falls between the two. Without it we look now and then.
+    await wait.race(core.commands.run(() => watch, DEFAULTS.commandMs).catch(() => {}));
     yield* changes(core, wait, look);
   } catch (error) {
-    if (!(error instanceof ClosedError) || !core.isClosed) throw error;
+    if (!core.isClosed) throw error;
   } finally {
     wait.end();
     watch.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});

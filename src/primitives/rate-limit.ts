@@ -39,17 +39,15 @@ export function rateLimit(core: Core, name: string, options: RateLimitOptions): 
   const want = (count: number, call: TakeOptions | undefined): Want => ({
     name: namespaced('rate', name),
     mode: { kind: 'permits', count: checkCount('count', count, 1, of), of },
-    settings: resolve(core.settings, { ...call, ttlMs: perMs, renewEveryMs: undefined, renew: false }),
+    settings: { ...resolve(core.settings, call), ttlMs: perMs, renewEveryMs: null, renew: false },
+    detached: true,
   });
   return {
     async take(count = 1, call) {
-      const grant = await acquire(core, want(count, call));
-      grant.detach();
+      await acquire(core, want(count, call));
     },
     async tryTake(count = 1, call) {
-      const grant = await tryAcquire(core, want(count, call));
-      grant?.detach();
-      return grant !== null;
+      return (await tryAcquire(core, want(count, call))) !== null;
     },
   };
 }

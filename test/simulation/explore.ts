@@ -24,7 +24,8 @@ export interface Exploration {
   readonly losses: number;
 }
 
-const TTLS = [200, 1_000, 5_000];
+/** The last outlives the whole run, so that a claim left behind is seen at the end. */
+const TTLS = [200, 1_000, 5_000, 3_600_000];
 const STEPS = 45;
 
 /**
@@ -174,7 +175,8 @@ class Run {
 
   #extend(held: Held): void {
     this.trace.push(`extend ${held.lock}`);
-    this.#background.push(held.hold.extend().catch(() => {}));
+    const ttlMs = this.#dice.pick([...TTLS, undefined]);
+    this.#background.push(held.hold.extend(ttlMs).catch(() => {}));
   }
 
   /** Those who may trust their holds at this instant must fit the lock together. */

@@ -48,6 +48,8 @@ class MemoryStore implements Store {
 
   async claim(request: ClaimRequest): Promise<ClaimOutcome> {
     const now = this.#open();
+    // Also for one that is granted later, by a hand-over.
+    if (request.fenceAbove > this.#lastFence) this.#lastFence = request.fenceAbove;
     const line = this.#settledLine(request.name, now) ?? new Line(DEFAULTS.placeMs);
     const own = line.claims.get(request.id);
     if (own !== undefined) return this.#askAgain(request, line, own, now);
@@ -55,7 +57,7 @@ class MemoryStore implements Store {
     if (present !== null) throw new ModeMismatchError(request.name, request.mode, present);
     if (!line.fitsNow(request.mode)) return this.#standInLine(request, line, now);
     const claim = line.add(request);
-    const fence = this.#nextFence(request.fenceAbove);
+    const fence = this.#nextFence();
     line.grant(claim, fence, now);
     this.#lines.set(request.name, line);
     this.#watchers.tellName(request.name);
@@ -100,6 +102,7 @@ class MemoryStore implements Store {
   }
 
   async *list(prefix: string): AsyncIterable<string> {
+    this.#open();
     for (const name of [...this.#lines.keys()]) {
       const line = name.startsWith(prefix) ? this.#settledLine(name, this.#open()) : undefined;
       if (line !== undefined) yield name;
@@ -160,33 +163,36 @@ class MemoryStore implements Store {
   /** Grants whoever fits now, in order. */
   #promote(name: string, line: Line, now: number): void {
     for (let claim = line.shiftFitting(); claim !== null; claim = line.shiftFitting()) {
-      line.grant(claim, this.#nextFence(0n), now);
+      line.grant(claim, this.#nextFence(), now);
       this.#watchers.tellClaim(claim.id);
     }
     if (line.isEmpty) this.#lines.delete(name);
     else if (line.head !== null) this.#watchExpiry(name, line, now);
   }
 
-  /** Somebody waits for a hold that may end without a word: one timer for each contended lock, set again only when it fires. */
-  readonly #expiries = new Set<Line>();
+  /** When a timer looks at a lock whose hold may end without a word while somebody waits. */
+  readonly #lookAt = new Map<Line, number>();
+
   #watchExpiry(name: string, line: Line, now: number): void {
-    if (this.#expiries.has(line) || line.heldUntilMs === Number.POSITIVE_INFINITY) return;
-    this.#expiries.add(line);
-    this.#clock.startTimer(Math.max(line.heldUntilMs - now, 1), () => {
-      this.#expiries.delete(line);
+    const dueMs = line.heldUntilMs;
+    if (dueMs === Number.POSITIVE_INFINITY || dueMs >= (this.#lookAt.get(line) ?? Number.POSITIVE_INFINITY))
+      return;
+    this.#lookAt.set(line, dueMs);
+    this.#clock.startTimer(Math.max(dueMs - now, 1), () => {
+      // A later timer was overtaken by an earlier one.
+      if (this.#lookAt.get(line) !== dueMs) return;
+      this.#lookAt.delete(line);
       if (this.#closed || this.#lines.get(name) !== line) return;
       const later = this.#clock.monotonicMs();
       if (this.#settledLine(name, later)?.head != null) this.#watchExpiry(name, line, later);
     });
   }
 
-  /** Rises even when the process starts again, as long as the wall clock does not go back: see docs/safety.md. */
-  #nextFence(fenceAbove: bigint): bigint {
-    let fence = BigInt(Math.floor(this.#clock.wallMs() * 1000));
-    if (fence <= this.#lastFence) fence = this.#lastFence + 1n;
-    if (fence <= fenceAbove) fence = fenceAbove + 1n;
-    this.#lastFence = fence;
-    return fence;
+  /** Rises even when the process starts again, as long as the wall clock does not go back. */
+  #nextFence(): bigint {
+    const fence = BigInt(Math.floor(this.#clock.wallMs() * 1000));
+    this.#lastFence = fence > this.#lastFence ? fence : this.#lastFence + 1n;
+    return this.#lastFence;
   }
 }
 

@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, memoryStore } from '../../src/index.ts';
+import { faultyStore, virtualClock } from '../../src/testing/index.ts';
+import { Network } from '../simulation/network.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+
+describe('closing', () => {
+  it.each([false, true])(
+    'waits for a claim on its way and gives it back (with a signal: %s)',
+    async (withSignal) => {
+      const clock = virtualClock();
+      const store = memoryStore({ clock });
+      const network = new Network(store);
+      let closed = false;
+      const link = Object.assign(network.connect('p'), {
+        close: async () => {
+          closed = true;
+        },
+      });
+      const locks = createLocks(link, { clock });
+      const signal = withSignal ? new AbortController().signal : undefined;
+      const acquiring = outcomeOf(locks.mutex('a').acquire({ signal }));
+      await clock.settle();
+      const closing = outcomeOf(locks.close());
+      await clock.advance(100);
+      for (let turn = 0; turn < 20 && !closed; turn += 1) {
+        while (network.messages.length > 0) network.take(0).deliver();
+        await clock.advance(10);
+      }
+      expect(codeOf(acquiring.error)).toBe('CLOSED');
+      expect(closing.state).toBe('kept');
+      expect(await store.read('a')).toEqual([]);
+    },
+  );
+
+  it('waits for a release that has to be tried again', async () => {
+    const { store, clock } = makeWorld();
+    let failures = 0;
+    const faulty = faultyStore(store, (call) =>
+      call.verb === 'release' && failures++ === 0 ? 'fail' : null,
+    );
+    let closedAt = -1;
+    const link = Object.assign(faulty, {
+      close: async () => {
+        closedAt = clock.monotonicMs();
+      },
+    });
+    const locks = createLocks(link, { clock });
+    const hold = await locks.mutex('a').acquire();
+    const released = outcomeOf(hold.release());
+    const closing = outcomeOf(locks.close());
+    await clock.advance(10_000);
+    expect([released.value, closing.state, closedAt]).toEqual([true, 'kept', 100]);
+  });
+
+  it('refuses an acquire whose first claim was under way and was refused, for ever', async () => {
+    const { locks: others, store, clock } = makeWorld();
+    await others().mutex('a').acquire();
+    const network = new Network(store);
+    const link = network.connect('p');
+    const [one, keeper] = [createLocks(link, { clock }), createLocks(link, { clock })];
+    const acquiring = outcomeOf(one.mutex('a').acquire({ waitMs: Number.POSITIVE_INFINITY }));
+    await clock.settle();
+    const closing = outcomeOf(one.close());
+    for (let turn = 0; turn < 50; turn += 1) {
+      while (network.messages.length > 0) network.take(0).deliver();
+      await clock.advance(100);
+    }
+    expect(codeOf(acquiring.error)).toBe('CLOSED');
+    expect(closing.state).toBe('kept');
+    expect(await store.read('a')).toHaveLength(1);
+    keeper.mutex('b');
+  });
+});
+
+describe('looking', () => {
+  it('shows finished runs by their own names, which can be inspected and evicted', async () => {
+    const { locks } = makeWorld();
+    const one = locks();
+    await one.once('job', () => 1);
+    const seen: string[] = [];
+    for await (const view of one.list()) seen.push(view.name);
+    expect(seen).toEqual(['once\u001fjob']);
+    const [holder] = (await one.inspect('once\u001fjob')).holders;
+    expect(await one.evict('once\u001fjob', { id: holder?.id ?? '' })).toBe(true);
+    expect(await one.once('job', () => 2)).toEqual({ ran: true, value: 2 });
+    await expect(one.inspect('other\u001fjob')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  it('does not hang on a store that is silent', async () => {
+    const { store, clock } = makeWorld();
+    const silent = { next: () => new Promise<never>(() => {}) };
+    const link = Object.assign(
+      faultyStore(store, () => null),
+      { list: () => ({ [Symbol.asyncIterator]: () => silent }) },
+    );
+    const listed = outcomeOf(
+      (async () => {
+        for await (const view of createLocks(link, { clock }).list()) expect.fail(view.name);
+      })(),
+    );
+    await clock.advance(10_000);
+    expect(codeOf(listed.error)).toBe('STORE');
+  });
+});
+
+describe('small times', () => {
+  it('of a hold and of a window are times all the same', async () => {
+    const { locks, clock } = makeWorld();
+    const hold = await locks().mutex('a').acquire({ ttlMs: 1 });
+    expect(hold.remainingMs).toBeGreaterThan(0);
+    await clock.advance(1);
+    expect(hold.remainingMs).toBe(0);
+    expect(await locks().rateLimit('r', { permits: 1, perMs: 1 }).tryTake()).toBe(true);
+  });
+
+  it('of a rate limit have nothing to do with how often holds are renewed, or with the round trip', async () => {
+    const { store, clock } = makeWorld();
+    const slow = Object.assign(
+      faultyStore(store, () => null),
+      {
+        claim: async (request: Parameters<typeof store.claim>[0]) => {
+          await new Promise<void>((resolve) => void clock.startTimer(50, resolve));
+          return await store.claim(request);
+        },
+      },
+    );
+    const taken = outcomeOf(
+      createLocks(slow, { clock, renewEveryMs: 5_000 }).rateLimit('r', { permits: 1, perMs: 20 }).take(),
+    );
+    await clock.advance(100);
+    expect(taken.state).toBe('kept');
+  });
+
+  it('between renewals are as asked for, within what is safe', async () => {
+    const { faulty, clock } = makeWorld();
+    const { locks, store } = faulty(() => null);
+    await locks.mutex('a').acquire({ ttlMs: 30_000, renewEveryMs: 20_000 });
+    await clock.advance(61_000);
+    expect(store.calls.filter((call) => call.verb === 'renew')).toHaveLength(3);
+  });
+});
+
+describe('all', () => {
+  it('tells how long the whole wait was, does not hang on giving back, and cannot be copied', async () => {
+    const { locks, clock } = makeWorld();
+    const [first, second] = [await locks().mutex('a').acquire(), await locks().mutex('b').acquire()];
+    const waiting = outcomeOf(locks().all(['a', 'b']).acquire({ waitMs: 5_000 }));
+    await clock.advance(4_000);
+    await first.release();
+    await clock.advance(1_100);
+    expect(waiting.error).toMatchObject({ lock: 'b', waitedMs: 5_000 });
+    await second.release();
+    const hold = await locks().all(['a', 'b']).acquire();
+    expect(() => structuredClone(hold)).toThrow(/could not be cloned/);
+    expect(JSON.parse(JSON.stringify(hold))).toMatchObject({ names: ['a', 'b'] });
+  });
+
+  it('takes the names in the order of their bytes, as programs in other languages do', async () => {
+    const { locks } = makeWorld();
+    const hold = await locks().all(['\u{1f512}', '\uffee', 'a']).acquire();
+    expect(hold.names).toEqual(['a', '\uffee', '\u{1f512}']);
+  });
+});
+
+describe('the memory store', () => {
+  it('lets the next in when a hold that was handed over runs out early', async () => {
+    const { locks, clock } = makeWorld();
+    const first = await locks().mutex('a').acquire({ ttlMs: 30_000, renew: false });
+    const second = locks().mutex('a').acquire({ ttlMs: 1_000, renew: false });
+    await clock.settle();
+    const third = outcomeOf(locks().mutex('a').acquire({ waitMs: 60_000 }));
+    await clock.settle();
+    await first.release();
+    await second;
+    await clock.advance(1_010);
+    expect(third.state).toBe('kept');
+  });
+});
