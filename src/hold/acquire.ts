@@ -85,8 +85,11 @@ class Attempt {
     return this.#want.settings.waitMs - this.#waitedMs;
   }
 
-  /** One claim. Rejects as the store does, or with the reason why the wait was cut short. */
-  async ask(wait: boolean, limitMs: number): Promise<Grant | null> {
+  /**
+   * One claim. Rejects as the store does, or with the reason why the wait was cut short. `patient`: a failing store is a reason to try again later, and
+   * gives `null`.
+   */
+  async ask(wait: boolean, limitMs: number, patient = false): Promise<Grant | null> {
     const { clock, commands, store } = this.#core;
     const { mode, settings } = this.#want;
     const sent = instant(clock);
@@ -109,7 +112,11 @@ class Attempt {
     } catch (error) {
       if (this.#wait?.isStopped === true) this.#cleanUpAfter(claim);
       else if (!isUnknown(error)) this.#mayStand = stoodBefore;
-      throw error;
+      if (!patient || !isStoreError(error) || this.#wait?.isStopped === true) throw error;
+      this.#failure = error;
+      this.#failures += 1;
+      this.#failedOnce = true;
+      return null;
     }
   }
 
@@ -170,22 +177,10 @@ class Attempt {
     });
   }
 
-  /** A claim that takes a failing store for a reason to try again later. */
-  async #askPatiently(): Promise<Grant | null> {
+  #askPatiently(): Promise<Grant | null> {
     const { waitMs } = this.#want.settings;
-    const limitMs =
-      waitMs === 0
-        ? DEFAULTS.commandMs
-        : Math.min(DEFAULTS.commandMs, Math.max(this.#leftMs, COMMAND_MS_MIN));
-    try {
-      return await this.ask(waitMs > 0, limitMs);
-    } catch (error) {
-      if (!isStoreError(error) || this.#wait?.isStopped === true) throw error;
-      this.#failure = error;
-      this.#failures += 1;
-      this.#failedOnce = true;
-      return null;
-    }
+    const limitMs = waitMs === 0 ? DEFAULTS.commandMs : Math.max(this.#leftMs, COMMAND_MS_MIN);
+    return this.ask(waitMs > 0, Math.min(limitMs, DEFAULTS.commandMs), true);
   }
 
   /**

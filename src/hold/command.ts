@@ -7,8 +7,19 @@ const GRID_MS = 250;
 const GRID_SHORT_MS = 20;
 const SHORT_MS = 2_000;
 
-interface Pending {
-  giveUp(error: StoreError): void;
+/** A command under way. */
+class Pending {
+  readonly #reject: (error: unknown) => void;
+  isLate = false;
+
+  constructor(reject: (error: unknown) => void) {
+    this.#reject = reject;
+  }
+
+  giveUp(error: StoreError): void {
+    this.isLate = true;
+    this.#reject(error);
+  }
 }
 
 /** The commands whose time is up at the same instant. */
@@ -41,24 +52,17 @@ export class Commands {
   ): Promise<T> {
     const batch = this.#batchFor(limitMs);
     return new Promise<T>((resolve, reject) => {
-      let late = false;
-      const pending: Pending = {
-        giveUp: (error) => {
-          late = true;
-          reject(error);
-        },
-      };
+      const pending = new Pending(reject);
       batch.pending.add(pending);
-      const settle = (): boolean => batch.pending.delete(pending);
       sendSafely(() => send(batch.signal)).then(
         (value) => {
-          settle();
-          if (late) onLate?.(value);
+          batch.pending.delete(pending);
+          if (pending.isLate) onLate?.(value);
           else resolve(value);
         },
         (error: unknown) => {
-          settle();
-          if (late) onLate?.(null);
+          batch.pending.delete(pending);
+          if (pending.isLate) onLate?.(null);
           else reject(asHoldfastError(error));
         },
       );

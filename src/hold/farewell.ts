@@ -11,20 +11,31 @@ const TRY_MS = 1_500;
 const RETRY_MS = 100;
 const INSIST_EVERY_MS = 500;
 
-/** Sends it until the store answers, while the caller waits. `unknown`: some try may have been carried out unheard. */
-export async function sendUntilAnswered(
-  core: Core,
-  send: Farewell,
-): Promise<{ found: boolean; unknown: boolean }> {
+/** `unknown`: some try before the answer may have been carried out unheard. */
+interface Answer {
+  readonly found: boolean;
+  readonly unknown: boolean;
+}
+
+/** Sends it until the store answers, while the caller waits. */
+export function sendUntilAnswered(core: Core, send: Farewell): Promise<Answer> {
+  const endMs = core.clock.monotonicMs() + ANSWER_MS;
+  return core.commands.run(send, TRY_MS).then(
+    (found) => ({ found, unknown: false }),
+    (error: unknown) => sendAgain(core, send, endMs, error),
+  );
+}
+
+async function sendAgain(core: Core, send: Farewell, endMs: number, failure: unknown): Promise<Answer> {
   const { commands, clock } = core;
-  const endMs = clock.monotonicMs() + ANSWER_MS;
-  for (let unknown = false; ; ) {
+  for (let error = failure, unknown = false; ; ) {
+    unknown ||= isUnknown(error);
+    if (!isStoreError(error) || clock.monotonicMs() + RETRY_MS >= endMs) throw error;
+    await pause(clock, RETRY_MS, { keepAlive: true });
     try {
       return { found: await commands.run(send, TRY_MS), unknown };
-    } catch (error) {
-      unknown ||= isUnknown(error);
-      if (!isStoreError(error) || clock.monotonicMs() + RETRY_MS >= endMs) throw error;
-      await pause(clock, RETRY_MS, { keepAlive: true });
+    } catch (again) {
+      error = again;
     }
   }
 }

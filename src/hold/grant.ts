@@ -164,19 +164,19 @@ export class Grant implements LaneEntry {
   }
 
   /** Whether this call gave it up. Rejects with a `StoreError` when the store did not say; then it may be called again. */
-  async release(): Promise<boolean> {
-    this.remainingMs();
-    if (this.#state === 'lost') {
-      // Lost by our clock, but the store may still think it ours and keep others waiting.
-      this.#forget();
-      return false;
+  release(): Promise<boolean> {
+    if (this.remainingMs() === 0) return this.#releaseAgain();
+    return this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
+  }
+
+  async #releaseAgain(): Promise<boolean> {
+    // Lost by our clock, but the store may still think it ours and keep others waiting.
+    if (this.#state === 'lost') this.#forget();
+    else if (this.#leaving !== null) await this.#leaving;
+    else if (this.#state === 'leaving') {
+      return await this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
     }
-    if (this.#state === 'released') return false;
-    if (this.#leaving !== null) {
-      await this.#leaving;
-      return false;
-    }
-    return await this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
+    return false;
   }
 
   /**
@@ -221,17 +221,12 @@ export class Grant implements LaneEntry {
     this.#core.background(insist(this.#core, this.#farewellWith(this.#keepsake), this.ttlMs));
   }
 
-  async #giveUp(send: Farewell): Promise<boolean> {
+  #giveUp(send: Farewell): Promise<boolean> {
     this.#state = 'leaving';
     this.#end();
     this.#core.beginWork();
     this.#leaving = this.#leave(send);
-    try {
-      return await this.#leaving;
-    } finally {
-      this.#leaving = null;
-      this.#core.endWork();
-    }
+    return this.#leaving;
   }
 
   async #leave(send: Farewell): Promise<boolean> {
@@ -258,6 +253,9 @@ export class Grant implements LaneEntry {
       if (this.#keepsake === null) this.#forget();
       else this.#core.background(insist(this.#core, send, this.ttlMs));
       throw error;
+    } finally {
+      this.#leaving = null;
+      this.#core.endWork();
     }
   }
 

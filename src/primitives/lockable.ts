@@ -5,7 +5,6 @@ import { GrantHold, type Hold } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, resolve, type Settings } from '../options.ts';
 import type { Mode } from '../store/store.ts';
-import { enclosing, runInside } from './reentry.ts';
 
 /** Something that can be held. It has no state of its own: all state is in the holds. */
 export interface Lockable<H = Hold, O = AcquireOptions> {
@@ -42,16 +41,21 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     this.#modeOf = modeOf;
   }
 
-  async acquire(options?: O): Promise<Hold> {
-    const mode = this.#modeOf(options);
-    const settings = resolve(this.#settings, options);
-    return this.#again(mode, settings) ?? (await this.#acquire(mode, settings));
+  /** Not async itself: each frame that a waiter keeps counts when ten thousand wait. */
+  acquire(options?: O): Promise<Hold> {
+    try {
+      const mode = this.#modeOf(options);
+      const settings = resolve(this.#settings, options);
+      return settings.reentrant ? this.#acquireAgain(mode, settings) : this.#acquire(mode, settings);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async tryAcquire(options?: Omit<O, 'waitMs'>): Promise<Hold | null> {
     const mode = this.#modeOf(options as Partial<O> | undefined);
     const settings = resolve(this.#settings, options);
-    const again = this.#again(mode, settings);
+    const again = await this.#again(mode, settings);
     if (again !== null) return again;
     const grant = await tryAcquire(this.#core, { name: this.#name, mode, settings });
     return grant === null ? null : new GrantHold(this.#core, grant);
@@ -61,9 +65,14 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     checkFunction('fn', fn);
     const mode = this.#modeOf(options);
     const settings = resolve(this.#settings, options);
-    const hold = this.#again(mode, settings) ?? (await this.#acquire(mode, settings));
-    if (!settings.reentrant) return await runHeld(hold, fn);
+    if (!settings.reentrant) return await runHeld(await this.#acquire(mode, settings), fn);
+    const hold = await this.#acquireAgain(mode, settings);
+    const { runInside } = await import('./reentry.ts');
     return await runHeld(hold, (held) => runInside({ core: this.#core, hold: held, mode }, () => fn(held)));
+  }
+
+  async #acquireAgain(mode: Mode, settings: Settings): Promise<GrantHold> {
+    return (await this.#again(mode, settings)) ?? (await this.#acquire(mode, settings));
   }
 
   #acquire(mode: Mode, settings: Settings): Promise<GrantHold> {
@@ -72,10 +81,12 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     );
   }
 
-  #again(mode: Mode, settings: Settings): GrantHold | null {
+  async #again(mode: Mode, settings: Settings): Promise<GrantHold | null> {
     if (!settings.reentrant) return null;
     this.#core.assertOpen();
     settings.signal?.throwIfAborted();
+    // Loaded when it is first asked for: following the asynchronous context slows every promise of the process down.
+    const { enclosing } = await import('./reentry.ts');
     return enclosing(this.#core, this.#name, mode);
   }
 }

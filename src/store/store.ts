@@ -7,7 +7,8 @@
  * and each of them is a case of the conformance suite (`holdfast/testing`, `storeCases`).
  *
  * 1. `claim` makes one attempt, never waits for other holders, and is idempotent by id: entering the line, asking again and
- *    recovering from a lost reply are the same call. Asking again keeps a waiting place alive and, for a holder, renews.
+ *    recovering from a lost reply are the same call. Asking again keeps a waiting place alive and, for a holder, renews to the
+ *    time it asks for; the core takes into account that a late one may shorten a lease.
  * 2. A refusal may be spurious; a grant never is.
  * 3. A rejection with a `StoreError` means *unknown*, unless it says `applied: 'no'`. Any other `HoldfastError` is a definite
  *    no. Neither means "lost": only `{ held: false }` does. After an unknown claim the core cleans up by id.
@@ -20,8 +21,9 @@
  * 6. Redirects, a missing script and reconnecting belong to the store; every other retry belongs to the core. A store never
  *    logs, never reads the environment, closes exactly what it opened and runs no repeating timer under 250 ms.
  * 7. `renew` never creates. `release` and `evict` compare the id in the same atomic step.
- * 8. A fence is greater than `fenceAbove` and than every fence given before for that lock. A store that cannot go above it
- *    refuses with a `StoreError` instead of granting.
+ * 8. A fence is greater than every fence given before for that lock, and than `fenceAbove` as it was when the claim entered the
+ *    line: a store whose fences are its log's positions fixes them then. A store that cannot go above it refuses with a
+ *    `StoreError` instead of granting.
  * 9. A line has a bound. A claim that wants to wait in a full line gets a `LineFullError`.
  * 10. Claims of one lock agree on its kind (exclusive and shared go together) and on `of`; one that does not, while there
  *    are others, gets a `ModeMismatchError`.

@@ -196,7 +196,7 @@ describe('election', () => {
       await clock.advance(10);
     }
     controller.abort('enough');
-    await clock.settle();
+    await clock.advance(10);
     expect(watched.error).toBe('enough');
     expect(seen.map((leader) => leader?.owner ?? null)).toEqual([
       null,

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, type Hold } from '../../src/index.ts';
+import { makeWorld, outcomeOf } from '../support/world.ts';
+
+/** A store that counts the watches that nobody has given up. */
+function counting() {
+  const world = makeWorld();
+  let open = 0;
+  const store = Object.assign(Object.create(world.store) as typeof world.store, {
+    traits: world.store.traits,
+    claim: world.store.claim.bind(world.store),
+    renew: world.store.renew.bind(world.store),
+    release: world.store.release.bind(world.store),
+    read: world.store.read.bind(world.store),
+    close: async () => {},
+    watch: async (...args: Parameters<typeof world.store.watch>) => {
+      const watch = await world.store.watch(...args);
+      open += 1;
+      return {
+        async [Symbol.asyncDispose]() {
+          open -= 1;
+          await watch[Symbol.asyncDispose]();
+        },
+      };
+    },
+  });
+  return { ...world, mine: createLocks(store, { clock: world.clock }), open: () => open };
+}
+
+describe('nothing is left behind', () => {
+  it('of a wait that was granted, timed out or aborted: no watch', async () => {
+    const { mine, clock, locks, open } = counting();
+    const blocker = await locks().mutex('a').acquire();
+    const controller = new AbortController();
+    const waits = [
+      outcomeOf(mine.mutex('a').acquire()),
+      outcomeOf(mine.mutex('a').acquire({ waitMs: 50 })),
+      outcomeOf(mine.mutex('a').acquire({ signal: controller.signal })),
+    ];
+    await clock.settle();
+    expect(open()).toBe(3);
+    controller.abort();
+    await clock.advance(100);
+    await blocker.release();
+    await clock.settle();
+    expect(waits.map(({ state }) => state)).toEqual(['kept', 'broken', 'broken']);
+    expect(open()).toBe(0);
+  });
+
+  it('of an observer that has ended: no watch', async () => {
+    const { mine, clock, open } = counting();
+    const observer = mine.election('boss').observe()[Symbol.asyncIterator]();
+    await observer.next();
+    expect(open()).toBe(1);
+    await observer.return?.();
+    await clock.settle();
+    expect(open()).toBe(0);
+  });
+});
+
+describe('holds that are renewed together', () => {
+  it('go on being renewed when others of them end in any order', async () => {
+    const { locks, clock } = makeWorld();
+    const one = locks();
+    const holds: Hold[] = [];
+    for (let n = 0; n < 9; n += 1) holds.push(await one.mutex(`lock ${n}`).acquire({ ttlMs: 3_000 }));
+    for (const gone of [4, 5, 8, 0, 6]) await holds[gone]?.release();
+    await clock.advance(30_000);
+    for (const kept of [1, 2, 3, 7]) expect(holds[kept]?.remainingMs, `lock ${kept}`).toBeGreaterThan(0);
+  });
+});
+
+describe('a finished once', () => {
+  it('is remembered for as long as it was told, not for as long as a hold lives', async () => {
+    const { locks, clock } = makeWorld();
+    await locks().once('job', () => 1, { ttlMs: 1_000, rememberMs: 60_000 });
+    await clock.advance(59_000);
+    expect(await locks().once('job', () => 2)).toEqual({ ran: false, why: 'done' });
+  });
+});
