@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { CORE_MUTANTS, type Mutant, STORE_MUTANTS } from './mutants.ts';
+import { CALL_MUTANTS } from './call-mutants.ts';
+import { HOLD_MUTANTS } from './hold-mutants.ts';
+import type { Mutant } from './mutant.ts';
+import { STORE_MUTANTS } from './store-mutants.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const run = promisify(execFile);
@@ -42,7 +45,7 @@ async function failuresWith(mutant: Mutant): Promise<number> {
 
 describe.each([
   ['the memory store', STORE_MUTANTS],
-  ['the core', CORE_MUTANTS],
+  ['the core', [...HOLD_MUTANTS, ...CALL_MUTANTS]],
 ] as const)('mistakes in %s', (_where, mutants) => {
   it('are at least ten, each in a place that exists', async () => {
     expect(mutants.length).toBeGreaterThanOrEqual(10);

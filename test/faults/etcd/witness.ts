@@ -62,8 +62,10 @@ export function expectToldAfterSleep(
   next: { hold: Hold; at: number },
   renewalMs: number,
 ): void {
-  if ((seen.hold.signal.reason as { how?: unknown } | undefined)?.how !== 'taken')
-    return expectToldInTime(seen, next);
+  if ((seen.hold.signal.reason as { how?: unknown } | undefined)?.how !== 'taken') {
+    expectToldInTime(seen, next);
+    return;
+  }
   expect((seen.lostAt() ?? 0) - (seen.removedAt() ?? next.at)).toBeLessThan(renewalMs);
   expect(next.hold.fence).toBeGreaterThan(seen.hold.fence);
 }
