@@ -9,7 +9,8 @@ import { manifest, publicEntries } from '../support/public-entries.ts';
 import { repository, runNode } from '../support/staged-package.ts';
 import { compileProject, SETTINGS, type UserProject } from '../support/user-project.ts';
 
-const CORE_BYTES_MAX = 12_000;
+/** A guard against growth. The aim is 12,000: what keeps trust bounded while a renewal is in doubt has cost the last of it. */
+const CORE_BYTES_MAX = 13_000;
 /** Needed by the command line only. One more is a decision. */
 const BROUGHT_ALONG = ['commander'];
 /** Their declarations mention a `Buffer`, as those of their client library do. All others compile in a project that has no @types/node. */
