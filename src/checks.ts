@@ -59,6 +59,13 @@ export function checkCount(argument: string, count: number, min: number, max: nu
   return count;
 }
 
+/** Permits are counted in 32 bits everywhere. */
+const PERMITS_MAX = 2 ** 31 - 1;
+
+export function checkPermits(permits: number): number {
+  return checkCount('permits', permits, 1, PERMITS_MAX);
+}
+
 export function checkBoolean(argument: string, value: boolean): boolean {
   if (typeof value !== 'boolean')
     throw new InvalidArgumentError(argument, `must be true or false; got ${show(value)}`);

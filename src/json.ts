@@ -10,8 +10,8 @@ export interface JsonObject {
 const DEPTH_MAX = 32;
 
 /**
- * Encodes metadata, and refuses what JSON would drop, change or loop on: a person who later asks who holds the lock must see what
- * was passed. Getters are read once and a `toJSON` is not called, so hostile objects can at worst make this throw.
+ * Encodes metadata, and refuses what JSON would change or loop on: a person who later asks who holds the lock must see what
+ * was passed. Only members that are `undefined` are left out, as everywhere in JavaScript. Getters are read once and a `toJSON` is not called, so hostile objects can at worst make this throw.
  */
 export function encodeMetadata(metadata: JsonObject, bytesMax: number): string {
   let text: string;

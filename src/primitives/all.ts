@@ -7,10 +7,8 @@ import type { Hold } from '../hold/hold.ts';
 import { pause } from '../hold/pause.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
-import type { Mode } from '../store/store.ts';
 import type { Lockable } from './lockable.ts';
-
-const EXCLUSIVE: Mode = { kind: 'exclusive' };
+import { EXCLUSIVE } from './mutex.ts';
 
 /** Several locks held at once. There is no common fence: ask for each lock's own. */
 export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {

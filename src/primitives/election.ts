@@ -5,12 +5,10 @@ import { acquire } from '../hold/acquire.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
-import type { Mode } from '../store/store.ts';
 import { type ClaimView, viewClaim } from '../view.ts';
 import { Campaign, type Candidate, type ElectionHandlers } from './candidate.ts';
+import { EXCLUSIVE } from './mutex.ts';
 import { observe } from './observe.ts';
-
-const EXCLUSIVE: Mode = { kind: 'exclusive' };
 
 /** One leader at a time among those who stand. The fence of a term is greater than that of every earlier term. */
 export interface Election {

@@ -1,11 +1,9 @@
-import { checkCount, checkDuration, checkName } from '../checks.ts';
+import { checkCount, checkDuration, checkName, checkPermits } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import { acquire, tryAcquire, type Want } from '../hold/acquire.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
 import { namespaced } from './namespace.ts';
-
-const PERMITS_MAX = 2 ** 31 - 1;
 
 /** The most that may be taken. All programs that use the limit must say the same. */
 export interface RateLimitOptions {
@@ -34,7 +32,7 @@ export function rateLimit(core: Core, name: string, options: RateLimitOptions): 
   if (options === null || typeof options !== 'object')
     throw new InvalidArgumentError('options', 'must name permits and perMs');
   checkName(name);
-  const of = checkCount('permits', options.permits, 1, PERMITS_MAX);
+  const of = checkPermits(options.permits);
   const perMs = checkDuration('perMs', options.perMs);
   const want = (count: number, call: TakeOptions | undefined): Want => ({
     name: namespaced('rate', name),

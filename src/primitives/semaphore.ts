@@ -1,11 +1,9 @@
-import { checkCount } from '../checks.ts';
+import { checkCount, checkPermits } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { AcquireOptions } from '../options.ts';
 import { type Lockable, NamedLock } from './lockable.ts';
-
-const PERMITS_MAX = 2 ** 31 - 1;
 
 /** When making one, `permits` is the capacity. */
 export interface SemaphoreOptions extends AcquireOptions {
@@ -26,7 +24,7 @@ export function semaphore(core: Core, name: string, options: SemaphoreOptions): 
   if (options === null || typeof options !== 'object')
     throw new InvalidArgumentError('options', 'must name the permits');
   const { permits: of, ...defaults } = options;
-  checkCount('permits', of, 1, PERMITS_MAX);
+  checkPermits(of);
   return new NamedLock<PermitOptions>(core, name, defaults, (call) => ({
     kind: 'permits',
     count: checkCount('permits', call?.permits ?? 1, 1, of),
