@@ -10,7 +10,7 @@ import { type Election, NamedElection } from './primitives/election.ts';
 import type { Lockable } from './primitives/lockable.ts';
 import { mutex } from './primitives/mutex.ts';
 import { checkStoredName } from './primitives/namespace.ts';
-import type { OnceOptions, OnceOutcome } from './primitives/once.ts';
+import { type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
 import { type RateLimit, type RateLimitOptions, rateLimit } from './primitives/rate-limit.ts';
 import { type ReadWriteLock, readWriteLock } from './primitives/read-write-lock.ts';
 import { type Semaphore, type SemaphoreOptions, semaphore } from './primitives/semaphore.ts';
@@ -105,8 +105,6 @@ class StoreLocks implements Locks {
     fn: (hold: Hold) => T | Promise<T>,
     options?: OnceOptions,
   ): Promise<OnceOutcome<T>> {
-    // Loaded when it is first used: most programs never run anything once.
-    const { once } = await import('./primitives/once.ts');
     return await once(this.#core, name, fn, options);
   }
 
