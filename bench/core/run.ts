@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { Mutex } from 'async-mutex';
 import { createLocks, type Locks, memoryStore } from 'holdfast';
+import { bundle } from '../../test/support/bundle.ts';
 
 /** What the core costs, on the memory store: ratios within one run, against async-mutex and against itself. */
 
@@ -152,6 +154,14 @@ async function leaks(): Promise<void> {
   await locks.close();
 }
 
+/** What a program that imports `createLocks` loads at once. */
+async function size(): Promise<void> {
+  const root = fileURLToPath(new URL('../../', import.meta.url));
+  const { bytes } = await bundle(root, "export { createLocks } from './dist/index.js';");
+  report('size of the core, minified and gzipped', `${bytes} bytes`, '≤ 12,000', bytes <= 12_000);
+}
+
+await size();
 await uncontended();
 await handOvers();
 await leaks();

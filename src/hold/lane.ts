@@ -28,10 +28,6 @@ export class Lane<E extends LaneEntry> {
     this.#fire = fire;
   }
 
-  get isEmpty(): boolean {
-    return this.#first === null;
-  }
-
   join(entry: E, nowMs: number): void {
     entry.lane = this as unknown as Lane<LaneEntry>;
     entry.dueAtMs = nowMs + this.#delayMs;

@@ -69,7 +69,7 @@ describe('closing', () => {
     expect(codeOf(acquiring.error)).toBe('CLOSED');
     expect(closing.state).toBe('kept');
     expect(await store.read('a')).toHaveLength(1);
-    keeper.mutex('b');
+    await keeper.close();
   });
 });
 

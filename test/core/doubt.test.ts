@@ -147,7 +147,7 @@ describe('a release whose answer is not known', () => {
     expect([signal.aborted, lost.length]).toEqual([false, 0]);
   });
 
-  it('keeps the process alive until it is settled, and a late claim’s clean-up waits for it', async () => {
+  it('is waited for by the clean-up of a late claim, so that a healthy run is not taken for a loss', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const run = outcomeOf(locks.withLock('a', () => 'fine', { waitMs: 60_000 }));
     await clock.settle();

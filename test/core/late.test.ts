@@ -38,7 +38,7 @@ describe('a claim that arrives after its answer was given up', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('stays when it was meant to: a permit of a rate limit, a finished once', async () => {
+  it('stays when it was meant to, as a permit of a rate limit is', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const limit = locks.rateLimit('api', { permits: 1, perMs: 60_000 });
     const taking = outcomeOf(limit.take(1, { waitMs: 60_000 }));

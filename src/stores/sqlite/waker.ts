@@ -42,10 +42,6 @@ export class Waker {
     return this.#folder === null || this.#watcher !== null;
   }
 
-  get watchedNames(): Iterable<string> {
-    return this.#names.keys();
-  }
-
   /** @returns what ends it, and says whether it was the last of its name. */
   add(target: WatchTarget, wake: () => void): () => boolean {
     this.#listen();
