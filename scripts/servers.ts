@@ -1,9 +1,10 @@
 // `npm run servers`: starts what the tests use, for a person at the keyboard, prints the URLs and stops it all at Ctrl-C.
+import { postgresRecipe } from '../test/support/servers/postgres.ts';
 import { redisRecipe } from '../test/support/servers/redis.ts';
 import { type Recipe, type Server, startServer } from '../test/support/servers/server.ts';
 
 /** A new store adds its recipe here. */
-const RECIPES: readonly Recipe[] = [redisRecipe()];
+const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe()];
 
 const servers: Server[] = [];
 for (const recipe of RECIPES) {

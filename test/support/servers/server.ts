@@ -17,7 +17,9 @@ export interface Recipe extends Program {
   args(place: Place): readonly string[];
   env?(place: Place): NodeJS.ProcessEnv;
   /** Some servers refuse to run as root. */
-  readonly user?: { readonly uid: number; readonly gid: number };
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+  /** What ends it at once; SIGTERM unless told. PostgreSQL would wait for its clients to leave. */
+  readonly stopSignal?: NodeJS.Signals;
   /** Throws until the server answers. */
   ready(place: Place): Promise<void>;
   url(place: Place): string;
@@ -97,7 +99,7 @@ class OwnServer implements Server {
   readonly #recipe: Recipe;
   #process: ChildProcess | null = null;
   #exit: Promise<void> = Promise.resolve();
-  readonly #onExit = (): void => void this.#process?.kill('SIGKILL');
+  readonly #onExit = (): void => void this.#process?.kill(this.#recipe.stopSignal ?? 'SIGKILL');
 
   constructor(recipe: Recipe, place: Place) {
     this.#recipe = recipe;
@@ -176,7 +178,7 @@ class OwnServer implements Server {
     if (child !== null && child.exitCode === null && child.signalCode === null) {
       // A stopped process does not see SIGTERM.
       child.kill('SIGCONT');
-      child.kill('SIGTERM');
+      child.kill(this.#recipe.stopSignal ?? 'SIGTERM');
       const hard = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
       await this.#exit;
       clearTimeout(hard);
