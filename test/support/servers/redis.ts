@@ -4,6 +4,8 @@ import { type Recipe, type Server, startOwnServer, startServer } from './server.
 export interface RedisOptions {
   /** More settings, as on the command line: `['--appendonly', 'yes']`. */
   readonly args?: readonly string[];
+  /** A member of a Cluster: it talks to the others on a second port. */
+  readonly cluster?: boolean;
   readonly env?: NodeJS.ProcessEnv;
 }
 
@@ -14,7 +16,8 @@ export function redisRecipe(options: RedisOptions = {}): Recipe {
     binary: 'redis-server',
     packages: ['redis-server'],
     urlFrom: 'HOLDFAST_REDIS_URL',
-    args: ({ port }) => [
+    ports: options.cluster === true ? 2 : 1,
+    args: ({ port, ports }) => [
       ...[
         '--port',
         `${port}`,
@@ -27,6 +30,7 @@ export function redisRecipe(options: RedisOptions = {}): Recipe {
         '--loglevel',
         'warning',
       ],
+      ...(options.cluster === true ? ['--cluster-enabled', 'yes', '--cluster-port', `${ports[1]}`] : []),
       ...(options.args ?? []),
     ],
     env: () => options.env ?? {},

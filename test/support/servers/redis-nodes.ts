@@ -1,0 +1,38 @@
+import { type RedisOptions, startRedis } from './redis.ts';
+import type { Server } from './server.ts';
+
+/** Redis servers that know nothing of each other. */
+export interface RedisNodes extends AsyncDisposable {
+  readonly servers: readonly Server[];
+  readonly urls: readonly string[];
+  stop(): Promise<void>;
+}
+
+/** `options` may differ from node to node: one of them may get a clock of its own, for example. */
+export async function startRedisNodes(
+  count = 5,
+  options: (index: number) => RedisOptions = () => ({}),
+): Promise<RedisNodes> {
+  const servers = await Promise.all(Array.from({ length: count }, (_, index) => startRedis(options(index))));
+  return new Nodes(servers);
+}
+
+class Nodes implements RedisNodes {
+  readonly servers: readonly Server[];
+
+  constructor(servers: readonly Server[]) {
+    this.servers = servers;
+  }
+
+  get urls(): readonly string[] {
+    return this.servers.map((server) => server.url);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
