@@ -8,10 +8,24 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'src/generated');
 
-// Each kind of file: which folder of a store it lies in, what one of them becomes, and whether every file is one.
+// Each kind of file: which folder of a store it lies in, what one of them becomes and all of them together, and whether every file is one.
 const KINDS = [
-  { folder: 'scripts', extension: '.lua', comment: '--', render: renderScript, isWhole: isLuaScript },
-  { folder: 'migrations', extension: '.sql', comment: '--', render: renderText, isWhole: () => true },
+  {
+    folder: 'scripts',
+    extension: '.lua',
+    comment: '--',
+    render: renderScript,
+    join: (parts) => parts.join('\n'),
+    isWhole: isLuaScript,
+  },
+  {
+    folder: 'migrations',
+    extension: '.sql',
+    comment: '--',
+    render: renderMigration,
+    join: (parts) => `export const migrations = [\n${parts.join('')}] as const;\n`,
+    isWhole: () => true,
+  },
 ];
 
 const camel = (name) => name.replace(/[-_.](\w)/g, (_, letter) => letter.toUpperCase());
@@ -23,8 +37,9 @@ function renderScript(name, text) {
   return `export const ${camel(name)}Script = {\n  sha: '${sha}',\n  text: ${quote(text)},\n} as const;\n`;
 }
 
-function renderText(name, text) {
-  return `export const ${camel(`sql-${name}`)} = ${quote(text)};\n`;
+// In the order of their numbers: `0001-leases.sql` is migration 1.
+function renderMigration(name, text) {
+  return `  {\n    id: ${Number.parseInt(name, 10)},\n    name: '${name}',\n    text: ${quote(text)},\n  },\n`;
 }
 
 // A file without a reply is only a part that others include.
@@ -56,7 +71,7 @@ function generate(store, kind) {
     return [kind.render(name, kind.extension === '.lua' ? shrink(text) : text)];
   });
   const note = `// Made by scripts/embed.mjs from src/stores/${store}/${kind.folder}. Do not edit.\n`;
-  return { path: join(out, `${store}-${kind.folder}.ts`), text: [note, ...parts].join('\n') };
+  return { path: join(out, `${store}-${kind.folder}.ts`), text: `${note}\n${kind.join(parts)}` };
 }
 
 const check = process.argv.includes('--check');

@@ -1,0 +1,145 @@
+import type { Clock } from '../../clock.ts';
+import { ClosedError, StoreError, UnsupportedError } from '../../errors.ts';
+import { failureOf, notSent } from './failure.ts';
+import type { Dial, Hearing, Row, Statement, Wire } from './wire.ts';
+
+/** How long to try to connect. */
+const CONNECT_MS = 5_000;
+/** No statement of ours waits for anything, so one that takes this long will never answer. */
+const STATEMENT_MS = 10_000;
+/** How long a goodbye may take. */
+const CLOSE_MS = 1_000;
+const VERSION_MIN = 12;
+
+export interface ConnectionOptions extends Partial<Hearing> {
+  readonly clock: Clock;
+  /** Only the time that it waits for us is bounded; a connection that comes later is closed. */
+  readonly connectMs?: number | undefined;
+}
+
+/**
+ * One connection to the server that is ours alone. When it breaks, or when a statement takes too long, it ends for good: whoever wants to go on opens another.
+ */
+export class Connection {
+  readonly #wire: Wire;
+  readonly #clock: Clock;
+  #isOpen = true;
+  #last: Promise<unknown> = Promise.resolve();
+  #running = 0;
+  /** The server's process that serves it, as the server itself says. */
+  backendId = 0;
+  /** Nobody stands between: what is set, prepared or listened to here stays here. */
+  isDirect = false;
+
+  private constructor(wire: Wire, clock: Clock) {
+    this.#wire = wire;
+    this.#clock = clock;
+  }
+
+  /**
+   * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server is a standby, and with an `UnsupportedError` when it is
+   * older than PostgreSQL 12 or the client library is missing.
+   */
+  static async open(dial: Dial, options: ConnectionOptions): Promise<Connection> {
+    const { clock, onNotification = () => {}, onClose = () => {} } = options;
+    let connection: Connection | null = null;
+    const wire = dial({
+      onNotification,
+      onClose(reason) {
+        if (connection === null || connection.#end()) onClose(reason);
+      },
+    });
+    connection = new Connection(wire, clock);
+    try {
+      await connection.#limited(connection.#hello(), options.connectMs ?? CONNECT_MS);
+      return connection;
+    } catch (error) {
+      connection.destroy();
+      if (error instanceof UnsupportedError) throw error;
+      throw notSent(error instanceof StoreError ? error.message : failureOf(error).message, error);
+    }
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Runs one statement when those before it are done. `limitMs` counts from when it is sent; after that the connection is given up. */
+  run(statement: Statement, limitMs = STATEMENT_MS): Promise<readonly Row[]> {
+    if (this.#running === 0) return this.#send(statement, limitMs);
+    const result = this.#last.then(() => this.#send(statement, limitMs));
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  /** Whether it keeps the process alive. */
+  setKeepAlive(isKept: boolean): void {
+    if (this.#isOpen) this.#wire.setKeepAlive(isKept);
+  }
+
+  /** Ends it at once, whatever is under way. */
+  destroy(): void {
+    this.#end();
+    this.#wire.destroy();
+  }
+
+  /** Says goodbye, for a bounded time. Never rejects. */
+  async close(): Promise<void> {
+    this.#end();
+    try {
+      await this.#limited(this.#wire.close(), CLOSE_MS);
+    } catch {
+      this.#wire.destroy();
+    }
+  }
+
+  async #hello(): Promise<void> {
+    await this.#wire.connect();
+    const text =
+      "SELECT pg_backend_pid()::text, pg_is_in_recovery()::text, current_setting('server_version_num')";
+    const [row] = await this.#wire.run({ text });
+    const [backendId = null, isStandby = null, version = null] = row ?? [];
+    if (Number(version) < VERSION_MIN * 10_000) {
+      throw new UnsupportedError(`PostgreSQL ${VERSION_MIN} or newer is needed; this is ${version}`);
+    }
+    if (isStandby === 'true') throw notSent('this server is a standby, which can only be read');
+    this.backendId = Number(backendId);
+    this.isDirect = this.#wire.processId === this.backendId;
+  }
+
+  async #send(statement: Statement, limitMs: number): Promise<readonly Row[]> {
+    if (!this.#isOpen) throw notSent('the connection is closed');
+    const { name, ...unnamed } = statement;
+    this.#running += 1;
+    const sent = this.#wire.run(this.isDirect && name !== undefined ? statement : unnamed);
+    if (this.#running === 1) this.#last = sent.catch(() => {});
+    try {
+      return await this.#limited(sent, limitMs);
+    } catch (error) {
+      throw failureOf(error);
+    } finally {
+      this.#running -= 1;
+    }
+  }
+
+  async #limited<T>(work: Promise<T>, limitMs: number): Promise<T> {
+    return await new Promise<T>((resolve, reject) => {
+      const timer = this.#clock.startTimer(limitMs, () => {
+        reject(new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' }));
+        // It may answer later, and then nobody would know to which statement.
+        this.destroy();
+      });
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+
+  #end(): boolean {
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
+    return wasOpen;
+  }
+}
+
+export function closed(): ClosedError {
+  return new ClosedError('This store is closed');
+}

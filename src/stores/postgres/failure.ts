@@ -1,0 +1,34 @@
+import { StoreError } from '../../errors.ts';
+
+/** `ab123`, as every error that the server itself tells of. */
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** The session ended, or the server did: perhaps after it had committed. */
+const ENDED = /^(57P0[124]|57P05|08|XX)/;
+
+const HINTS: Readonly<Record<string, string>> = {
+  '25006': 'this server is a standby, or is set to be read only',
+  '42501': 'this user may not do that: docs/stores/postgres.md lists what is needed',
+  '53300': 'PostgreSQL has no connection left',
+};
+
+export function sqlStateOf(error: unknown): string | null {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && SQLSTATE.test(code) ? code : null;
+}
+
+/** What a failed statement means: unknown, unless the server itself said that it failed, for then nothing of it stays. */
+export function failureOf(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = error instanceof Error && error.message !== '' ? error.message : String(error);
+  const state = sqlStateOf(error);
+  const hint = state === null ? undefined : HINTS[state];
+  const text = `PostgreSQL: ${message}${hint === undefined ? '' : ` (${hint})`}`;
+  const isUndone = state !== null && !ENDED.test(state);
+  return new StoreError(text, { cause: error, applied: isUndone ? 'no' : 'unknown' });
+}
+
+/** A statement that was never sent. */
+export function notSent(why: string, cause?: unknown): StoreError {
+  const text = why.startsWith('PostgreSQL: ') ? why : `PostgreSQL: not sent: ${why}`;
+  return new StoreError(text, { cause, applied: 'no' });
+}

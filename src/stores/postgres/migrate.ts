@@ -1,0 +1,57 @@
+import { UnsupportedError } from '../../errors.ts';
+import type { Connection } from './connection.ts';
+import { notSent, sqlStateOf } from './failure.ts';
+import type { Schema } from './schema.ts';
+
+/** Others may be migrating at the same time. */
+const MIGRATE_MS = 60_000;
+
+/** Whether all that this version needs is there. A newer version's migrations are no hindrance. */
+export async function isMigrated(connection: Connection, schema: Schema): Promise<boolean> {
+  const last = schema.migrations.at(-1)?.id ?? 0;
+  const [row] = await connection.run({
+    text: `SELECT (to_regclass('${schema.quoted}.migrations') IS NOT NULL)::text`,
+  });
+  if (row?.[0] !== 'true') return false;
+  return (await appliedIn(connection, schema)) >= last;
+}
+
+/**
+ * Brings the schema up to date, in one transaction. Any number of processes may do it at once: each waits for the one before it and finds nothing to do. Rejects with
+ * `UnsupportedError` when this user may not.
+ */
+export async function migrate(connection: Connection, schema: Schema): Promise<void> {
+  try {
+    await connection.run({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' });
+    await connection.run({ text: schema.migrationLock }, MIGRATE_MS);
+    await connection.run({ text: schema.creation });
+    const [row] = await connection.run({
+      text: `SELECT (to_regclass('${schema.quoted}.migrations') IS NOT NULL)::text`,
+    });
+    const applied = row?.[0] === 'true' ? await appliedIn(connection, schema) : 0;
+    for (const { id, text } of schema.migrations) {
+      if (id > applied) await connection.run({ text }, MIGRATE_MS);
+    }
+    await connection.run({ text: 'COMMIT' });
+  } catch (error) {
+    await connection.run({ text: 'ROLLBACK' }).catch(() => {});
+    throw refusalOf(error, schema);
+  }
+}
+
+async function appliedIn(connection: Connection, schema: Schema): Promise<number> {
+  const text = `SELECT coalesce(max(id), 0)::text FROM ${schema.quoted}.migrations`;
+  const [row] = await connection.run({ text });
+  return Number(row?.[0] ?? 0);
+}
+
+/** Nothing of a migration that failed stays, and nothing else was sent yet. */
+function refusalOf(error: unknown, schema: Schema): Error {
+  if (sqlStateOf((error as Error).cause) === '42501') {
+    return new UnsupportedError(
+      `The tables of Holdfast are not in schema ${schema.name}, and this user may not make them. ` +
+        'Have them made with what "holdfast migrations" prints',
+    );
+  }
+  return notSent((error as Error).message, error);
+}

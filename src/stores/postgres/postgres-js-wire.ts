@@ -1,0 +1,137 @@
+import { connect, type Socket } from 'node:net';
+import { UnsupportedError } from '../../errors.ts';
+import type { Hearing, Row, Statement, Wire } from './wire.ts';
+
+/** What is used of postgres.js: its settings. */
+export interface PostgresJs {
+  readonly options: object;
+  unsafe(text: string): unknown;
+  reserve(): Promise<unknown>;
+}
+
+interface Settings {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  /** `false` when there is none. */
+  readonly path?: string | false | undefined;
+  readonly socket?: ((settings: object) => Socket | Promise<Socket>) | undefined;
+}
+
+interface Result extends Array<Row> {
+  readonly state?: { readonly pid: number | null } | undefined;
+}
+
+interface OwnSql {
+  unsafe(text: string, values?: readonly unknown[], options?: object): { values(): Promise<Result> };
+  end(options: { timeout: number }): Promise<void>;
+}
+
+export type PostgresJsFactory = (settings: object) => OwnSql;
+
+/** Whatever the user has set for types and names: our columns are text. */
+const PLAIN = { column: {}, value: {}, row: {} };
+
+export class PostgresJsWire implements Wire {
+  readonly #hearing: Hearing;
+  readonly #settings: Settings;
+  readonly #load: () => Promise<PostgresJsFactory>;
+  #sql: OwnSql | null = null;
+  #socket: Socket | null = null;
+  #host = 0;
+  #processId: number | null = null;
+  #isKept = true;
+  #isDestroyed = false;
+  #isEnded = false;
+
+  constructor(settings: object, hearing: Hearing, load: () => Promise<PostgresJsFactory> = loadLibrary) {
+    this.#settings = settings as Settings;
+    this.#hearing = hearing;
+    this.#load = load;
+  }
+
+  get processId(): number | null {
+    return this.#processId;
+  }
+
+  async connect(): Promise<void> {
+    const postgres = await this.#load();
+    // It reconnects by itself with the next statement; `onclose` comes first, and after it there is none.
+    this.#sql = postgres({
+      ...this.#settings,
+      ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
+      ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
+      socket: () => this.#connectSocket(),
+      onclose: () => this.#onEnd(),
+      onnotify: (channel: string, payload: string) => this.#hearing.onNotification(channel, payload),
+    });
+  }
+
+  async run({ text, values = [], name }: Statement): Promise<readonly Row[]> {
+    if (this.#sql === null || this.#isEnded || this.#isDestroyed) throw new Error('the connection is closed');
+    const result = await this.#sql.unsafe(text, values, { prepare: name !== undefined }).values();
+    this.#processId = result.state?.pid ?? this.#processId;
+    return result;
+  }
+
+  setKeepAlive(isKept: boolean): void {
+    this.#isKept = isKept;
+    if (isKept) this.#socket?.ref();
+    else this.#socket?.unref();
+  }
+
+  async close(): Promise<void> {
+    await this.#sql?.end({ timeout: 1 });
+    this.destroy();
+  }
+
+  destroy(): void {
+    this.#isDestroyed = true;
+    this.#socket?.destroy();
+    this.#sql?.end({ timeout: 0 }).catch(() => {});
+  }
+
+  /** Ours, so that it can be destroyed: the library only ever says goodbye, and over a dead link that never ends. */
+  async #connectSocket(): Promise<Socket> {
+    const { host, port, path, socket: make } = this.#settings;
+    const at = this.#host % Math.max(port.length, 1);
+    // As the library does: each attempt goes to the next of its hosts.
+    this.#host += 1;
+    const target =
+      typeof path === 'string' && path !== ''
+        ? { path }
+        : { host: host[at] ?? 'localhost', port: port[at] ?? 5432 };
+    const socket = make === undefined || make === null ? connect(target) : await make(this.#settings);
+    this.#socket = socket;
+    Object.assign(socket, { host: host[at] });
+    if (this.#isDestroyed) socket.destroy();
+    if (!this.#isKept) socket.unref();
+    if (!socket.connecting) return socket;
+    return await new Promise((resolve, reject) => {
+      socket.once('error', reject);
+      socket.once('close', () => reject(new Error('the connection was closed')));
+      socket.once('connect', () => {
+        socket.removeAllListeners('error');
+        socket.removeAllListeners('close');
+        resolve(socket);
+      });
+    });
+  }
+
+  #onEnd(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#hearing.onClose(null);
+  }
+}
+
+async function loadLibrary(): Promise<PostgresJsFactory> {
+  try {
+    const library = (await import('postgres')) as unknown as { readonly default: PostgresJsFactory };
+    return library.default;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new UnsupportedError(
+      'This needs the client library that its pool comes from: npm install postgres',
+    );
+  }
+}
