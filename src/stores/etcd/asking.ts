@@ -1,6 +1,7 @@
 import { StoreError } from '../../errors.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/store.ts';
+import { Turns } from '../turns.ts';
 import { isLeaseGone } from './calls.ts';
 import { Claim } from './claim.ts';
 import { fenceTooLow } from './entrance.ts';
@@ -18,9 +19,9 @@ const TRIES = 3;
 export class Asking {
   readonly #parts: Parts;
   /** One request at a time for each claim. */
-  readonly #underWay = new Map<string, Promise<unknown>>();
+  readonly #underWay = new Turns();
   /** The last that enters each line: those of one process stand in it in the order in which they asked. */
-  readonly #entering = new Map<string, Promise<unknown>>();
+  readonly #entering = new Turns();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -28,18 +29,9 @@ export class Asking {
 
   async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const sent = instant(this.#parts.clock);
-    const ref = `${request.name}\n${request.id}`;
-    const before = this.#underWay.get(ref);
-    const asked =
-      before === undefined
-        ? this.#claim(request, sent, signal)
-        : before.catch(() => {}).then(() => this.#claim(request, sent, signal));
-    this.#underWay.set(ref, asked);
-    try {
-      return await asked;
-    } finally {
-      if (this.#underWay.get(ref) === asked) this.#underWay.delete(ref);
-    }
+    return await this.#underWay.run(`${request.name}\n${request.id}`, () =>
+      this.#claim(request, sent, signal),
+    );
   }
 
   async #claim(request: ClaimRequest, sent: Instant, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
@@ -59,21 +51,10 @@ export class Asking {
     sent: Instant,
     signal: AbortSignal | undefined,
   ): Promise<ClaimOutcome> {
-    const { name } = request;
-    const before = this.#entering.get(name);
-    const entered = (before ?? Promise.resolve())
-      .catch(() => {})
-      .then(() => {
-        if (signal?.aborted === true)
-          throw new StoreError('The claim was not sent in time', { applied: 'no' });
-        return this.#enterAnew(request, sent);
-      });
-    this.#entering.set(name, entered);
-    try {
-      return await entered;
-    } finally {
-      if (this.#entering.get(name) === entered) this.#entering.delete(name);
-    }
+    return await this.#entering.run(request.name, async () => {
+      if (signal?.aborted === true) throw new StoreError('The claim was not sent in time', { applied: 'no' });
+      return await this.#enterAnew(request, sent);
+    });
   }
 
   async #enterAnew(request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {

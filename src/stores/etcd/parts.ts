@@ -1,7 +1,8 @@
 import { type Clock, systemClock } from '../../clock.ts';
 import { DEFAULTS } from '../../options.ts';
+import { Waiters } from '../waiters.ts';
 import { Calls } from './calls.ts';
-import { Claims } from './claim.ts';
+import { type Claim, Claims } from './claim.ts';
 import type { EtcdClient } from './client.ts';
 import { Entrance } from './entrance.ts';
 import { KeepAlives } from './keep-alives.ts';
@@ -9,8 +10,8 @@ import { Keeper } from './keeper.ts';
 import { Keys } from './key.ts';
 import { LeasePool } from './lease-pool.ts';
 import { LineReader } from './line-reader.ts';
+import { lineWatches } from './line-watches.ts';
 import { Transactions } from './transactions.ts';
-import { Waiters } from './waiters.ts';
 import { WatchHub } from './watch-hub.ts';
 
 /** What of an etcd store can be set. Programs that share locks must agree on the prefix. */
@@ -35,7 +36,7 @@ export interface Parts {
   readonly entrance: Entrance;
   readonly keeper: Keeper;
   readonly hub: WatchHub;
-  readonly waiters: Waiters;
+  readonly waiters: Waiters<Claim, Buffer>;
   readonly claims: Claims;
 }
 
@@ -58,7 +59,7 @@ export function makeParts(client: EtcdClient, options: EtcdStoreOptions): Parts 
     entrance: new Entrance(transactions, reader, options.lineMax ?? DEFAULTS.lineMax, clock),
     keeper: new Keeper(leases, transactions),
     hub,
-    waiters: new Waiters(hub),
+    waiters: new Waiters(lineWatches(hub)),
     claims: new Claims(),
   };
 }

@@ -1,7 +1,8 @@
-import { Batch } from './batch.ts';
+import { Batch } from '../batch.ts';
 import { ATTEMPT_MS, type Calls } from './calls.ts';
 import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
 
+/** etcd takes 128 operations in a transaction unless it is told otherwise; nesting takes from the same budget. */
 const READS_MAX = 40;
 const WRITES_MAX = 64;
 

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { backoff } from '../../hold/pause.ts';
+import type { Watching } from '../waiters.ts';
 import type { Calls } from './calls.ts';
 import type { Stream, WatchReply } from './client.ts';
 
@@ -11,13 +12,6 @@ export interface WatchRange {
   readonly from: bigint;
   /** Also tell of what is created and changed, not only of what is deleted. */
   readonly puts: boolean;
-}
-
-/** A range that is watched. */
-export interface Watching {
-  /** Resolves when the server has begun to watch, or when it was given up. */
-  readonly armed: Promise<void>;
-  cancel(): void;
 }
 
 const RETRY = { min: 100, max: 5_000 };

@@ -1,11 +1,11 @@
-import { StoreError } from '../../errors.ts';
+import { StoreError } from '../errors.ts';
 
 /** Small operations of one tick that travel as one call, each with its own result. */
 export interface BatchOptions<Op, Result> {
-  /** etcd takes 128 operations in a transaction unless it is told otherwise; nesting takes from the same budget. */
+  /** How many travel together at most. */
   readonly max: number;
   send(ops: readonly Op[]): Promise<readonly Result[]>;
-  /** Two operations with a key in common must not travel together. */
+  /** Two operations with a key in common must not travel together, and are sent in order. */
   conflicts(op: Op): readonly string[];
 }
 
@@ -60,7 +60,7 @@ export class Batch<Op, Result> {
       const results = await this.#options.send(group.map((item) => item.op));
       for (const [n, item] of group.entries()) item.resolve(results[n] as Result);
     } catch (error) {
-      // One operation that etcd turns down fails the whole transaction: nothing of it happened, so each is tried by itself.
+      // One operation that is turned down fails the whole transaction: nothing of it happened, so each is tried by itself.
       if (group.length > 1 && error instanceof StoreError && error.applied === 'no') {
         for (const item of group) void this.#send([item]);
         return;
