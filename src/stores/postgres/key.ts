@@ -1,0 +1,33 @@
+import { checkCount, checkName } from '../../checks.ts';
+import { InvalidArgumentError } from '../../errors.ts';
+
+/**
+ * What PostgreSQL knows an advisory lock by. A string stands for `hashtextextended(string, 0)`; a `bigint` has 64 bits; a pair has two of 32 bits and is another lock
+ * than any `bigint`.
+ */
+export type Key = string | bigint | { readonly classId: number; readonly objectId: number };
+
+const INT4_MIN = -(2 ** 31);
+const INT4_MAX = 2 ** 31 - 1;
+const INT8_MIN = -(2n ** 63n);
+const INT8_MAX = 2n ** 63n - 1n;
+
+export function checkKey(key: Key): Key {
+  if (typeof key === 'string') return checkName(key, 'key');
+  if (typeof key === 'bigint') {
+    if (key < INT8_MIN || key > INT8_MAX)
+      throw new InvalidArgumentError('key', 'must fit into 64 bits, with its sign');
+    return key;
+  }
+  if (typeof key !== 'object' || key === null)
+    throw new InvalidArgumentError('key', 'must be a string, a bigint or { classId, objectId }');
+  checkCount('key.classId', key.classId, INT4_MIN, INT4_MAX);
+  checkCount('key.objectId', key.objectId, INT4_MIN, INT4_MAX);
+  return key;
+}
+
+/** For people. */
+export function showKey(key: Key): string {
+  if (typeof key === 'object') return `${key.classId}, ${key.objectId}`;
+  return String(key);
+}

@@ -1,0 +1,32 @@
+import { InvalidArgumentError } from '../../errors.ts';
+
+/** Anything that runs one parameterised statement and gives its rows as objects: a `pg` client, or a wrapper of a query builder. */
+export interface QueryRunner {
+  query(text: string, values: unknown[]): PromiseLike<{ readonly rows: readonly unknown[] }>;
+}
+
+/** What is used of a transaction of postgres.js. */
+export interface PostgresJsTransaction {
+  unsafe(text: string, values: string[]): PromiseLike<ArrayLike<unknown>>;
+}
+
+/**
+ * The caller's own transaction: a `pg` client inside `BEGIN`, the `sql` of a postgres.js `begin`, or any object with a `query(text, values)` like that of `pg`.
+ * Our statements use each parameter once and in order, and pass text only.
+ */
+export type Queryable = QueryRunner | PostgresJsTransaction;
+
+/** The rows of one statement. Rejects as the library does. */
+export async function rowsOf<R>(tx: Queryable, text: string, values: string[] = []): Promise<readonly R[]> {
+  if ('unsafe' in tx) return Array.from(await tx.unsafe(text, values)) as R[];
+  return (await tx.query(text, values)).rows as readonly R[];
+}
+
+export function checkQueryable(tx: Queryable): void {
+  const { unsafe, query } = (tx ?? {}) as Partial<Record<'unsafe' | 'query', unknown>>;
+  if (typeof unsafe === 'function' || typeof query === 'function') return;
+  throw new InvalidArgumentError(
+    'tx',
+    'must be a transaction of pg or postgres.js, or have a query(text, values)',
+  );
+}

@@ -1,0 +1,225 @@
+import pg from 'pg';
+import postgres from 'postgres';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Queryable } from '../../src/stores/postgres/queryable.ts';
+import { lockInTransaction, tryLockInTransaction } from '../../src/stores/postgres/transaction-lock.ts';
+import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
+
+let server: PostgresServer;
+let url: string;
+const clients: pg.Client[] = [];
+
+beforeAll(async () => {
+  server = await startSharedPostgres();
+  url = await server.createDatabase();
+}, 120_000);
+afterAll(() => server?.stop());
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.end()));
+});
+
+/** A connection inside a transaction. */
+async function begin(): Promise<pg.Client> {
+  const client = new pg.Client(url);
+  await client.connect();
+  clients.push(client);
+  await client.query('BEGIN');
+  return client;
+}
+
+const setting = async (client: pg.Client): Promise<string> =>
+  (await client.query('SHOW lock_timeout')).rows[0].lock_timeout;
+const locksOf = async (client: pg.Client): Promise<number> =>
+  Number((await client.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).rows[0].count);
+
+describe('a lock in a transaction', () => {
+  it('is held until the transaction ends, and excludes psql by its hash', async () => {
+    const [a, b] = [await begin(), await begin()];
+    await lockInTransaction(a, 'account:7');
+    expect(await tryLockInTransaction(b, 'account:7')).toBe(false);
+    const elsewhere = "SELECT pg_try_advisory_lock(hashtextextended('account:7', 0))";
+    expect(server.psql(url, elsewhere)).toBe('f');
+    await a.query('COMMIT');
+    expect(server.psql(url, elsewhere)).toBe('t');
+    expect(await tryLockInTransaction(b, 'account:7')).toBe(true);
+    await b.query('ROLLBACK');
+    expect(server.psql(url, elsewhere)).toBe('t');
+  });
+
+  it('waits for the one before it', async () => {
+    const [a, b] = [await begin(), await begin()];
+    await lockInTransaction(a, 'w');
+    let entered = false;
+    const waiting = lockInTransaction(b, 'w').then(() => {
+      entered = true;
+    });
+    await expect
+      .poll(() => server.query('SELECT 1 FROM pg_locks WHERE NOT granted').then((rows) => rows.length))
+      .toBe(1);
+    expect(entered).toBe(false);
+    await a.query('COMMIT');
+    await waiting;
+    expect(await setting(b)).toBe('0');
+  });
+
+  it('can be shared', async () => {
+    const [a, b, c] = [await begin(), await begin(), await begin()];
+    await lockInTransaction(a, 's', { mode: 'shared' });
+    expect(await tryLockInTransaction(b, 's', { mode: 'shared' })).toBe(true);
+    expect(await tryLockInTransaction(c, 's')).toBe(false);
+  });
+
+  it('takes names, numbers of 64 bits and pairs, which are different locks', async () => {
+    const [a, b] = [await begin(), await begin()];
+    const pair = { classId: 0, objectId: 1 };
+    await lockInTransaction(a, [1n, 'one', -(2n ** 63n), { classId: -1, objectId: 2 ** 31 - 1 }]);
+    expect(await locksOf(a)).toBe(4);
+    expect(await tryLockInTransaction(b, pair)).toBe(true);
+    expect(await tryLockInTransaction(b, -(2n ** 63n))).toBe(false);
+    expect(server.psql(url, 'SELECT pg_try_advisory_lock(1)')).toBe('f');
+    expect(server.psql(url, 'SELECT pg_try_advisory_lock(0, 1)')).toBe('f');
+    expect(server.psql(url, 'SELECT pg_try_advisory_lock(1, 0)')).toBe('t');
+  });
+
+  it('takes a list all or none', async () => {
+    const [a, b] = [await begin(), await begin()];
+    await lockInTransaction(a, 'l:2');
+    expect(await tryLockInTransaction(b, ['l:1', 'l:2', 'l:3'])).toBe(false);
+    await expect(lockInTransaction(b, ['l:1', 'l:2', 'l:3'], { waitMs: 50 })).rejects.toMatchObject({
+      code: 'ACQUIRE_TIMEOUT',
+      lock: 'l:1 and l:2 and l:3',
+    });
+    expect(await locksOf(a)).toBe(1);
+    await lockInTransaction(b, []);
+    await lockInTransaction(b, ['l:1', 'l:1', 'l:3']);
+    expect(await locksOf(a)).toBe(3);
+  });
+
+  it('takes lists in one order, so that two transactions never wait for each other', async () => {
+    const names = Array.from({ length: 8 }, (_, n) => `d:${n}`);
+    const mixed = [...names, 5n, { classId: 1, objectId: 2 }, { classId: 1, objectId: 1 }];
+    const transfer = async (turn: number): Promise<void> => {
+      const tx = await begin();
+      for (let round = 0; round < 15; round += 1) {
+        // Each in an order of its own.
+        const keys = mixed.map((key, n) => ({ key, at: (n * (turn + 3) + round) % 11 }));
+        keys.sort((x, y) => x.at - y.at);
+        await lockInTransaction(
+          tx,
+          keys.map(({ key }) => key),
+          { waitMs: 20_000 },
+        );
+        await tx.query('COMMIT');
+        await tx.query('BEGIN');
+      }
+    };
+    await Promise.all([0, 1, 2, 3].map(transfer));
+  }, 30_000);
+
+  it('refuses outside a transaction, whatever it is given', async () => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    const sql = postgres(url, { max: 1, onnotice: () => {} });
+    for (const tx of [pool, sql] as Queryable[]) {
+      for (const lock of [lockInTransaction, tryLockInTransaction])
+        await expect(lock(tx, 'x')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', argument: 'tx' });
+    }
+    expect(await locksOf(await begin())).toBe(0);
+    await Promise.all([pool.end(), sql.end()]);
+  });
+
+  it('refuses bad arguments before anything is sent', async () => {
+    const tx: Queryable = { query: () => Promise.reject(new Error('sent')) };
+    const bad = [[{}], 'a\u0000b', '', 2n ** 63n, { classId: 1.5, objectId: 0 }, 7, null] as never[];
+    for (const key of bad)
+      await expect(lockInTransaction(tx, key)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(lockInTransaction(tx, 'a', { waitMs: -1 })).rejects.toMatchObject({ argument: 'waitMs' });
+    await expect(tryLockInTransaction(tx, 'a', { mode: 'update' as never })).rejects.toMatchObject({
+      argument: 'mode',
+    });
+    await expect(lockInTransaction({} as never, 'a')).rejects.toMatchObject({ argument: 'tx' });
+  });
+
+  it('works in a transaction of postgres.js, also several calls at once', async () => {
+    const sql = postgres(url, { max: 2 });
+    await sql.begin(async (tx) => {
+      await Promise.all(['p:1', 'p:2', 'p:3'].map((name) => lockInTransaction(tx, name)));
+      expect(server.psql(url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).toBe('3');
+      await expect(
+        sql.begin((other) => lockInTransaction(other, 'p:2', { waitMs: 30 })),
+      ).rejects.toMatchObject({ code: 'ACQUIRE_TIMEOUT' });
+    });
+    await sql.end();
+  });
+});
+
+describe('after a lock in a transaction was not had', () => {
+  it('row 45: the transaction goes on, with its lock_timeout and what it wrote before', async () => {
+    const [a, b] = [await begin(), await begin()];
+    await b.query("SET lock_timeout = '7s'");
+    await b.query('CREATE TABLE kept (n int)');
+    await b.query('INSERT INTO kept VALUES (1)');
+    await lockInTransaction(a, 't');
+    for (const waitMs of [0, 40]) {
+      const startedMs = performance.now();
+      await expect(lockInTransaction(b, 't', { waitMs })).rejects.toMatchObject({ code: 'ACQUIRE_TIMEOUT' });
+      expect(performance.now() - startedMs).toBeLessThan(5_000);
+      expect(await setting(b)).toBe('7s');
+    }
+    await lockInTransaction(b, 'another');
+    expect(await setting(b)).toBe('7s');
+    expect(await server.query('SELECT 1 FROM pg_locks WHERE NOT granted')).toEqual([]);
+    await b.query('INSERT INTO kept VALUES (2)');
+    await b.query('COMMIT');
+    expect((await b.query('SELECT n FROM kept ORDER BY n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
+    expect(await setting(b)).toBe('7s');
+  });
+
+  it('one wait is for all keys together', async () => {
+    const held = await Promise.all([1, 2, 3, 4, 5].map(() => begin()));
+    const names = held.map((_, n) => `many:${n}`);
+    await Promise.all(held.map((client, n) => lockInTransaction(client, names[n] ?? '')));
+    const tx = await begin();
+    // Each becomes free just before its own wait would run out.
+    for (const [n, client] of held.entries())
+      setTimeout(() => void client.query('COMMIT').catch(() => {}), 250 + 250 * n);
+    const startedMs = performance.now();
+    await expect(lockInTransaction(tx, names, { waitMs: 400 })).rejects.toMatchObject({
+      code: 'ACQUIRE_TIMEOUT',
+    });
+    expect(performance.now() - startedMs).toBeLessThan(1_200);
+  });
+
+  it('rows 45 and 48: a cancelled or deadlocked wait is a StoreError, and the transaction goes on', async () => {
+    const [a, b] = [await begin(), await begin()];
+    await lockInTransaction(a, 'c:1');
+    await b.query("SET LOCAL statement_timeout = '60ms'");
+    await expect(lockInTransaction(b, 'c:1')).rejects.toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+      cause: { code: '57014' },
+    });
+    await b.query('SET LOCAL statement_timeout = 0');
+    await lockInTransaction(b, 'c:2');
+    const cross = async (tx: pg.Client, name: string): Promise<string | null> => {
+      try {
+        await lockInTransaction(tx, name, { waitMs: 20_000 });
+        return null;
+      } catch (error) {
+        expect((await tx.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+        await tx.query('ROLLBACK');
+        return (error as { cause: { code: string } }).cause.code;
+      }
+    };
+    const outcomes = await Promise.all([cross(a, 'c:2'), cross(b, 'c:1')]);
+    expect(outcomes.filter((outcome) => outcome !== null)).toEqual(['40P01']);
+  }, 20_000);
+
+  it('in a transaction that has failed before, it says so', async () => {
+    const tx = await begin();
+    await expect(tx.query('SELECT 1/0')).rejects.toThrow();
+    await expect(lockInTransaction(tx, 'f')).rejects.toMatchObject({
+      code: 'STORE',
+      cause: { code: '25P02' },
+    });
+  });
+});
