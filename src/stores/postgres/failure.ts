@@ -16,6 +16,19 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof code === 'string' && SQLSTATE.test(code) ? code : null;
 }
 
+/** Some query builders wrap what the client library throws. */
+export function stateIn(error: unknown): string | null {
+  for (
+    let each = error, depth = 0;
+    depth < 4;
+    each = (each as { cause?: unknown } | null)?.cause, depth += 1
+  ) {
+    const state = sqlStateOf(each);
+    if (state !== null) return state;
+  }
+  return null;
+}
+
 /** What a failed statement means: unknown, unless the server itself said that it failed, for then nothing of it stays. */
 export function failureOf(error: unknown): StoreError {
   if (error instanceof StoreError) return error;

@@ -2,7 +2,7 @@ import { checkDuration } from '../../checks.ts';
 import { systemClock } from '../../clock.ts';
 import { AcquireTimeoutError, InvalidArgumentError, StoreError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
-import { failureOf, sqlStateOf } from './failure.ts';
+import { failureOf, stateIn } from './failure.ts';
 import { checkKey, type Key, showKey } from './key.ts';
 import { checkQueryable, type Queryable, rowsOf } from './queryable.ts';
 
@@ -144,19 +144,6 @@ async function inSavepoint(tx: Queryable, work: () => Promise<boolean>): Promise
       .catch(() => {});
     throw asStoreError(error);
   }
-}
-
-/** Some query builders wrap what the client library throws. */
-function stateIn(error: unknown): string | null {
-  for (
-    let each = error, depth = 0;
-    depth < 4;
-    each = (each as { cause?: unknown } | null)?.cause, depth += 1
-  ) {
-    const state = sqlStateOf(each);
-    if (state !== null) return state;
-  }
-  return null;
 }
 
 /** A transaction that did not commit has done nothing: either it still can be used, or it is gone. */

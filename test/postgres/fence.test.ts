@@ -1,0 +1,206 @@
+import pg from 'pg';
+import postgres from 'postgres';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { postgresFenceGate } from '../../src/fence/index.ts';
+import { bindFence } from '../../src/stores/postgres/fence.ts';
+import { Schema } from '../../src/stores/postgres/schema.ts';
+import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
+
+let server: PostgresServer;
+let url: string;
+const clients: pg.Client[] = [];
+
+beforeAll(async () => {
+  server = await startSharedPostgres();
+  url = await server.createDatabase();
+  server.psql(url, new Schema().script);
+}, 120_000);
+afterAll(() => server?.stop());
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.end()));
+});
+
+async function connect(): Promise<pg.Client> {
+  const client = new pg.Client(url);
+  await client.connect();
+  clients.push(client);
+  return client;
+}
+
+async function begin(level = ''): Promise<pg.Client> {
+  const client = await connect();
+  await client.query(`BEGIN ${level}`);
+  return client;
+}
+
+const waiting = async (): Promise<number> =>
+  (await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).length;
+
+describe('postgresFenceGate', () => {
+  it('accepts the same fence again and greater ones, and refuses a smaller one, for each resource by itself', async () => {
+    const gate = postgresFenceGate(await connect());
+    await gate.check('a', 5n);
+    await gate.check('a', 5n);
+    await gate.check('a', 2n ** 62n);
+    await expect(gate.check('a', 6n)).rejects.toMatchObject({
+      code: 'STALE_FENCE',
+      resource: 'a',
+      fence: 6n,
+      latest: 2n ** 62n,
+    });
+    await gate.check('b', 6n);
+    await expect(gate.check('', 6n)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(gate.check('a', 6 as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect(() => postgresFenceGate({} as never)).toThrow(/transaction/);
+  });
+
+  it('commits or rolls back with the write', async () => {
+    const tx = await begin();
+    await postgresFenceGate(tx).check('roll', 9n);
+    await tx.query('ROLLBACK');
+    await postgresFenceGate(tx).check('roll', 8n);
+  });
+
+  it('works in a transaction of postgres.js', async () => {
+    const sql = postgres(url, { max: 1 });
+    await sql.begin((tx) => postgresFenceGate(tx).check('js', 3n));
+    await expect(sql.begin((tx) => postgresFenceGate(tx).check('js', 2n))).rejects.toMatchObject({
+      code: 'STALE_FENCE',
+    });
+    await sql.end();
+  });
+
+  it('a later holder waits for the earlier one that is writing, and the earlier one never passes after it', async () => {
+    const [old, next] = [await begin(), await begin()];
+    await postgresFenceGate(old).check('order', 1n);
+    const passed = postgresFenceGate(next).check('order', 2n);
+    await expect.poll(waiting).toBe(1);
+    await old.query('COMMIT');
+    await passed;
+    const late = await begin();
+    const refused = expect(postgresFenceGate(late).check('order', 1n)).rejects.toMatchObject({ latest: 2n });
+    await expect.poll(waiting).toBe(1);
+    await next.query('COMMIT');
+    await refused;
+  });
+
+  it('row 48: above READ COMMITTED, the server ends a transaction that began too early', async () => {
+    const late = await begin('ISOLATION LEVEL SERIALIZABLE');
+    await late.query('SELECT 1 FROM holdfast.fences');
+    await postgresFenceGate(await connect()).check('serial', 2n);
+    await expect(postgresFenceGate(late).check('serial', 1n)).rejects.toMatchObject({ code: '40001' });
+  });
+
+  it('says what to do where there are no tables, and takes another schema', async () => {
+    const other = await server.createDatabase();
+    const tx = new pg.Client(other);
+    await tx.connect();
+    await expect(postgresFenceGate(tx).check('a', 1n)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('holdfast migrations'),
+    });
+    server.psql(other, new Schema('locks_2').script);
+    await postgresFenceGate(tx, { schema: 'locks_2' }).check('a', 1n);
+    await tx.query("CREATE TABLE t (n int); SELECT locks_2.require_fence('t')");
+    await tx.query('BEGIN');
+    await bindFence(tx, { name: 'a', fence: 1n }, { schema: 'locks_2' });
+    await tx.query('INSERT INTO t VALUES (1)');
+    await tx.query('COMMIT');
+    expect(() => postgresFenceGate(tx, { schema: 'x"; DROP' })).toThrow(/schema/);
+    await tx.end();
+  });
+});
+
+describe('holdfast.require_fence', () => {
+  beforeAll(() => {
+    server.psql(
+      url,
+      `CREATE TABLE orders (id int PRIMARY KEY, total int);
+       SELECT holdfast.require_fence('orders');
+       SELECT holdfast.require_fence('orders');`,
+    );
+  });
+
+  it('refuses every kind of write without a fence', async () => {
+    const client = await connect();
+    const writes = [
+      'INSERT INTO orders VALUES (1, 1)',
+      'UPDATE orders SET total = 2',
+      'DELETE FROM orders',
+      'TRUNCATE orders',
+      'INSERT INTO orders VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET total = 3',
+      'WITH gone AS (DELETE FROM orders RETURNING id) SELECT * FROM gone',
+    ];
+    for (const write of writes) await expect(client.query(write)).rejects.toMatchObject({ code: 'HF001' });
+    expect(() => server.psql(url, 'COPY orders FROM stdin;\n2\t2\n\\.\n')).toThrow(/needs a fence/);
+    expect((await client.query('SELECT * FROM orders')).rows).toEqual([]);
+  });
+
+  it('takes writes in a transaction that has bound one, and only in that', async () => {
+    const client = await begin();
+    await bindFence(client, { name: 'orders', fence: 10n });
+    await client.query('INSERT INTO orders VALUES (1, 1)');
+    await client.query('UPDATE orders SET total = 2');
+    await client.query('COMMIT');
+    await expect(client.query('UPDATE orders SET total = 3')).rejects.toMatchObject({ code: 'HF001' });
+    // Outside a transaction it binds nothing that lasts.
+    await bindFence(client, { name: 'orders', fence: 10n });
+    await expect(client.query('UPDATE orders SET total = 3')).rejects.toMatchObject({ code: 'HF001' });
+  });
+
+  it('refuses a stale fence, when it is bound and when it was bound before', async () => {
+    const [old, next] = [await begin(), await begin()];
+    // Paused before its first write, and even before it bound: the row of its lock is not taken.
+    await old.query(
+      "SELECT set_config('holdfast.lock', 'stale', true), set_config('holdfast.fence', '20', true)",
+    );
+    await bindFence(next, { name: 'stale', fence: 21n });
+    await next.query('COMMIT');
+    await expect(old.query('UPDATE orders SET total = 4')).rejects.toMatchObject({
+      code: 'HF002',
+      message: expect.stringContaining('21 was seen before'),
+    });
+    const again = await begin();
+    await expect(bindFence(again, { name: 'stale', fence: 20n })).rejects.toMatchObject({
+      code: 'STALE_FENCE',
+      latest: 21n,
+    });
+    await expect(again.query('UPDATE orders SET total = 4')).rejects.toMatchObject({ code: 'HF001' });
+  });
+
+  it('locks of other names do not hinder each other', async () => {
+    const client = await begin();
+    await bindFence(client, { name: 'order:7', fence: 100n });
+    await client.query('UPDATE orders SET total = 5 WHERE id = 7');
+    await client.query('COMMIT');
+    await client.query('BEGIN');
+    await bindFence(client, { name: 'order:8', fence: 90n });
+    await client.query('UPDATE orders SET total = 5 WHERE id = 8');
+    await client.query('COMMIT');
+  });
+
+  it('can be bound from any language', () => {
+    const script = `BEGIN; SELECT holdfast.bind_fence('psql', 7); DELETE FROM orders WHERE id = 99; COMMIT;`;
+    expect(server.psql(url, script)).toBe('7');
+    expect(server.psql(url, "SELECT holdfast.bind_fence('psql', 6)")).toBe('7');
+  });
+});
+
+describe('a fence column of the user’s own', () => {
+  it('refuses a stale write in one line of SQL', async () => {
+    const client = await connect();
+    await client.query('CREATE TABLE own (id int PRIMARY KEY, total int, fence bigint NOT NULL DEFAULT 0)');
+    await client.query('INSERT INTO own VALUES (7, 0)');
+    const write = async (total: number, fence: bigint): Promise<number | null> =>
+      (
+        await client.query('UPDATE own SET total = $1, fence = $2 WHERE id = 7 AND fence <= $2', [
+          total,
+          fence,
+        ])
+      ).rowCount;
+    expect(await write(1, 5n)).toBe(1);
+    expect(await write(2, 6n)).toBe(1);
+    expect(await write(3, 5n)).toBe(0);
+    expect(await write(4, 6n)).toBe(1);
+  });
+});
