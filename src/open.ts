@@ -8,6 +8,8 @@ type Opener = (url: string, options: LocksOptions) => Promise<Store>;
 
 const openRedis: Opener = async (url, options) =>
   (await import('./stores/redis/open.ts')).openRedis(url, options);
+const openRedlock: Opener = async (url, options) =>
+  (await import('./stores/quorum/open.ts')).openRedlock(url, options);
 const openEtcd: Opener = async (url, options) =>
   (await import('./stores/etcd/open.ts')).openEtcd(url, options);
 const openSqlite: Opener = async (url, options) =>
@@ -19,11 +21,12 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
   ['sqlite', openSqlite],
   ['redis', openRedis],
   ['rediss', openRedis],
+  ['redlock', openRedlock],
   ['etcd', openEtcd],
 ]);
 
 /**
- * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `etcd://a,b,c`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
+ * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redlock://a,b,c,d,e`, `etcd://a,b,c`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
  * never repeats the URL, which may hold a password), and with `UnsupportedError`, naming the package to install, when the client library is missing.
  */
 export async function openLocks(url: string, options: LocksOptions = {}): Promise<Locks> {

@@ -5,8 +5,10 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
 import { linkOf, type RedisClient } from './client.ts';
+import { checkPrefix } from './prefix.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 
+export { type RedlockStoreOptions, redlockStore } from '../quorum/redlock.ts';
 export type { RedisClient } from './client.ts';
 export type { IoredisClient } from './ioredis-link.ts';
 export type { NodeRedisClient } from './node-redis-link.ts';
@@ -21,9 +23,7 @@ export type { RedisStoreOptions } from './redis-store.ts';
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const { prefix, lineMax } = options;
-  if (prefix !== undefined && (typeof prefix !== 'string' || Buffer.byteLength(prefix) > 256)) {
-    throw new InvalidArgumentError('prefix', 'must be a string of at most 256 bytes');
-  }
+  checkPrefix(prefix);
   if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
     throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
   }

@@ -5,8 +5,8 @@ import type { Link } from './link.ts';
 export interface Hearing {
   /** This claim was granted. With what it needs to know, or without: then it has to ask. */
   onGranted(key: string, id: string, told: { fence: bigint; endsAtServerMs: number } | null): void;
-  /** This observed lock has changed. */
-  onChanged(key: string): void;
+  /** This observed lock has changed. `mayFree`: somebody may go on because of it. */
+  onChanged(key: string, mayFree: boolean): void;
   /** The connection came or went, so something may have been missed. */
   onBreak(): void;
 }
@@ -87,6 +87,6 @@ export class Listener {
     const [kind, key = '', id = '', fence, ends] = message.split('\n');
     const told = fence === undefined ? null : { fence: BigInt(fence), endsAtServerMs: Number(ends) };
     if (kind === 'g') this.#hearing.onGranted(key, id, told);
-    else if (kind === 'o') this.#hearing.onChanged(key);
+    else if (kind === 'o' || kind === 'h') this.#hearing.onChanged(key, kind === 'o');
   }
 }

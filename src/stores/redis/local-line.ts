@@ -58,6 +58,11 @@ export class LocalLines {
     for (const wake of this.#lines.get(name)?.wakes.get(id) ?? []) wake();
   }
 
+  wakeFirst(name: string): void {
+    const [first] = this.#lines.get(name)?.wakes.keys() ?? [];
+    if (first !== undefined) this.wake(name, first);
+  }
+
   wakeAll(): void {
     for (const line of [...this.#lines.values()]) {
       for (const wakes of [...line.wakes.values()]) for (const wake of wakes) wake();
@@ -87,8 +92,7 @@ export class LocalLines {
     if (line.dueAtMs === Number.POSITIVE_INFINITY) return;
     line.timer = this.#clock.startTimer(Math.max(line.dueAtMs - this.#clock.monotonicMs(), 0), () => {
       line.timer = null;
-      const [first] = line.wakes.keys();
-      if (first !== undefined) this.wake(name, first);
+      this.wakeFirst(name);
     });
   }
 }

@@ -9,8 +9,11 @@ import type { Listener } from './listener.ts';
 const OBSERVED_MS = 60_000;
 const AGAIN_MS = 20_000;
 
+/** `mayFree`: somebody may go on because of what has happened. */
+export type OnChange = (mayFree: boolean) => void;
+
 interface Observed {
-  readonly wakes: Set<() => void>;
+  readonly wakes: Set<OnChange>;
   timer: Timer | null;
 }
 
@@ -31,11 +34,11 @@ export class Observers {
     this.#listener = listener;
   }
 
-  add(name: string, wake: () => void): () => void {
+  add(name: string, wake: OnChange): () => void {
     const observed = this.#observed.get(name) ?? { wakes: new Set(), timer: null };
     this.#observed.set(name, observed);
     // A fresh function: the same callback may watch twice.
-    const own = (): void => wake();
+    const own: OnChange = (mayFree) => wake(mayFree);
     observed.wakes.add(own);
     return () => {
       if (observed.wakes.delete(own) && observed.wakes.size === 0) this.#end(name, observed);
@@ -52,15 +55,15 @@ export class Observers {
     await runAlone(this.#gate, observeScript, [this.#keys.line(name)], args, undefined).catch(() => {});
   }
 
-  tell(name: string): void {
-    for (const wake of this.#observed.get(name)?.wakes ?? []) wake();
+  tell(name: string, mayFree: boolean): void {
+    for (const wake of this.#observed.get(name)?.wakes ?? []) wake(mayFree);
   }
 
   /** The server may have found nobody listening and have struck us off. */
   onBreak(): void {
     for (const name of [...this.#observed.keys()]) {
       if (this.#listener.isUp) void this.register(name);
-      this.tell(name);
+      this.tell(name, true);
     }
   }
 

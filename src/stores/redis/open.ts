@@ -10,7 +10,7 @@ export async function openRedis(url: string, options: { clock?: Clock | undefine
   return new RedisStore(linkOf(client), { clock: options.clock }, true);
 }
 
-async function openClient(url: string): Promise<RedisClient> {
+export async function openClient(url: string): Promise<RedisClient> {
   const ioredis = await load<{ Redis: new (url: string, options: object) => RedisClient }>(
     () => import('ioredis'),
   );

@@ -123,7 +123,7 @@ export function releaseOperation(
 }
 
 /** One item of a batch may fail alone. */
-function textOf(answer: unknown): string {
+export function textOf(answer: unknown): string {
   const text = String(answer);
   if (text[0] === '!') throw failureOf(new Error(text.slice(1)));
   return text;

@@ -22,7 +22,7 @@ import type { Link } from './link.ts';
 import { Listener } from './listener.ts';
 import { listNames } from './listing.ts';
 import { LocalLines } from './local-line.ts';
-import { Observers } from './observers.ts';
+import { Observers, type OnChange } from './observers.ts';
 import {
   claimOperation,
   type ReleaseRequest,
@@ -90,7 +90,7 @@ export class RedisStore implements Store {
         if (told !== null && this.#lines.has(name, id)) this.#told.add(id, told);
         this.#lines.wake(name, id);
       },
-      onChanged: (key) => this.#observers.tell(this.#nameOf(key)),
+      onChanged: (key, mayFree) => this.#observers.tell(this.#nameOf(key), mayFree),
       onBreak: () => this.#onBreak(),
     });
     this.#observers = new Observers(this.#gate, this.#keys, this.#clock, this.#listener);
@@ -132,10 +132,11 @@ export class RedisStore implements Store {
     return this.#releases.add({ name: claim.name, id: claim.id, evict: true }, signal);
   }
 
-  async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
+  async watch(target: WatchTarget, wake: OnChange): Promise<AsyncDisposable> {
     this.#gate.assertNotClosed();
     const { name, id } = target;
-    const unwatch = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
+    const unwatch =
+      id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, () => wake(true));
     const stop = (): void => {
       unwatch();
       if (id !== undefined) this.#told.drop(id);

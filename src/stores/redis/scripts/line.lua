@@ -129,10 +129,13 @@ local function settle(lock, asker)
   return granted
 end
 
+-- What observers are told: o when somebody may go on because of it, h when not.
+local changeKind = 'o'
+
 local function tellObservers(lock)
   for _, channel in ipairs(redis.call('ZRANGEBYSCORE', lock.line, '(4503599627370496', '+inf')) do
     local score = tonumber(redis.call('ZSCORE', lock.line, channel))
-    if score - FAR < nowMs or not send(channel, 'o\n' .. lock.key) then redis.call('ZREM', lock.line, channel) end
+    if score - FAR < nowMs or not send(channel, changeKind .. '\n' .. lock.key) then redis.call('ZREM', lock.line, channel) end
   end
 end
 

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { redlockStore } from '../../src/stores/redis/index.ts';
+import { type Library, openClient } from './redis-clients.ts';
+import { type RedisNodes, startRedisNodes } from './servers/redis-nodes.ts';
+
+export const redlockTraits = { lifetime: 'lease', ordered: false, counting: false, remembers: true } as const;
+
+/** What the conformance suite needs of Redlock over so many nodes under one client library. */
+export function redlockSubject(library: Library, count = 5) {
+  const closers: Array<() => void> = [];
+  let nodes: RedisNodes;
+  beforeAll(async () => {
+    nodes = await startRedisNodes(count);
+  });
+  afterAll(async () => {
+    for (const close of closers) close();
+    await nodes.stop();
+  });
+  return {
+    traits: redlockTraits,
+    // A node gets a twentieth of it to answer, and these machines are busy.
+    ttlMs: 600,
+    open: async (): Promise<Store> => {
+      const opened = await Promise.all(nodes.urls.map((url) => openClient(library, url)));
+      closers.push(...opened.map(({ close }) => close));
+      return redlockStore(opened.map(({ client }) => client));
+    },
+  };
+}
