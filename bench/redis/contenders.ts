@@ -17,9 +17,9 @@ export interface Contender {
 
 export type MakeContender = (url: string) => Contender;
 
-const TTL_MS = 30_000;
+export const TTL_MS = 30_000;
 
-const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
+export const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
 
 /** The least that a fence costs: the same floor, with a counter that follows the server's clock. */
 const FENCED = `local t = redis.call('TIME')
@@ -43,7 +43,7 @@ function scripted(url: string): Redis & Scripted {
 }
 
 let count = 0;
-const value = (): string => `bench:${process.pid}:${(count++).toString(36)}`;
+export const value = (): string => `bench:${process.pid}:${(count++).toString(36)}`;
 
 export const floor: MakeContender = (url) => {
   const client = scripted(url);

@@ -5,7 +5,7 @@ const ROUNDS = 5;
 const ROUND_MS = 1_000;
 
 /** So many tasks, each with a lock of its own, for a second: pairs a second. */
-async function throughput(contender: Contender, tasks: number): Promise<number[]> {
+export async function throughput(contender: Contender, tasks: number): Promise<number[]> {
   const endMs = performance.now() + ROUND_MS;
   let pairs = 0;
   await Promise.all(

@@ -5,7 +5,7 @@ const ROUNDS = 15;
 const PAIRS = 400;
 
 /** One task takes and gives back one uncontended lock after the other: ms for each pair. */
-async function pairs(contender: Contender): Promise<number[]> {
+export async function pairs(contender: Contender): Promise<number[]> {
   const samples: number[] = [];
   for (let n = 0; n < PAIRS; n += 1) {
     const startedMs = performance.now();

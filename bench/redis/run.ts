@@ -4,6 +4,7 @@ import { handover } from './handover.ts';
 import { many } from './many.ts';
 import { misses } from './measure.ts';
 import { oneAtATime } from './one-at-a-time.ts';
+import { redlock } from './redlock.ts';
 import { fiftyWaiters, longLine } from './waiting.ts';
 
 const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
@@ -15,6 +16,7 @@ const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   handover20: (url) => handover(url, 20),
   fifty: fiftyWaiters,
   line: longLine,
+  redlock,
 };
 
 const wanted = process.argv.slice(2);

@@ -1,0 +1,94 @@
+import { createLocks } from 'holdfast';
+import { redlockStore } from 'holdfast/redis';
+import { Redis } from 'ioredis';
+import Redlock from 'redlock';
+import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
+import { type Contender, RELEASE, TTL_MS, value } from './contenders.ts';
+import { throughput } from './many.ts';
+import { alternate, middle, report } from './measure.ts';
+import { pairs } from './one-at-a-time.ts';
+
+const LATENCY_ROUNDS = 9;
+const THROUGHPUT_ROUNDS = 5;
+const TASKS = 100;
+
+interface Scripted {
+  floorRelease(key: string, value: string): Promise<number>;
+}
+
+function connect(urls: readonly string[]): Redis[] {
+  return urls.map((url) => new Redis(url));
+}
+
+/** The floor: one command to each node, and a majority of yeses. */
+function fanOut(urls: readonly string[]): Contender {
+  const clients = connect(urls) as Array<Redis & Scripted>;
+  for (const client of clients) client.defineCommand('floorRelease', { numberOfKeys: 1, lua: RELEASE });
+  return {
+    name: 'bare SET NX fan-out',
+    async acquire(lock) {
+      const own = value();
+      const votes = await Promise.all(clients.map((client) => client.set(lock, own, 'PX', TTL_MS, 'NX')));
+      if (votes.filter((vote) => vote === 'OK').length <= clients.length / 2) throw new Error('held');
+      return () => Promise.all(clients.map((client) => client.floorRelease(lock, own)));
+    },
+    close: () => {
+      for (const client of clients) client.disconnect();
+    },
+  };
+}
+
+function holdfast(urls: readonly string[]): Contender {
+  const clients = connect(urls);
+  const locks = createLocks(redlockStore(clients), { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
+  return {
+    name: 'holdfast, with fences',
+    async acquire(lock) {
+      const hold = await locks.mutex(lock).acquire();
+      return () => hold.release();
+    },
+    async close() {
+      await locks.close();
+      for (const client of clients) client.disconnect();
+    },
+  };
+}
+
+function redlock5(urls: readonly string[]): Contender {
+  const clients = connect(urls);
+  const redlock = new Redlock(clients, { retryCount: -1 });
+  return {
+    name: 'redlock 5, without fences',
+    async acquire(lock) {
+      const held = await redlock.acquire([lock], TTL_MS);
+      return () => held.release();
+    },
+    close: () => {
+      for (const client of clients) client.disconnect();
+    },
+  };
+}
+
+/** Five independent servers. */
+export async function redlock(): Promise<void> {
+  const nodes = await startRedisNodes(5);
+  try {
+    const contenders = [fanOut, holdfast, redlock5].map((make) => make(nodes.urls));
+    const [floor, own] = contenders as [Contender, Contender, Contender];
+    for (const contender of contenders) await pairs(contender);
+    const latency = await alternate(contenders, LATENCY_ROUNDS, pairs);
+    const rates = await alternate(contenders, THROUGHPUT_ROUNDS, (contender) => throughput(contender, TASKS));
+    const usOf = (contender: Contender): number => middle(latency.get(contender) ?? []) * 1000;
+    const rateOf = (contender: Contender): number => middle(rates.get(contender) ?? []);
+    for (const contender of contenders) {
+      const us = usOf(contender).toFixed(0).padStart(6);
+      const rate = rateOf(contender).toFixed(0).padStart(8);
+      console.log(`      ${contender.name.padEnd(28)} ${us} us ${rate} pairs/s with ${TASKS} tasks`);
+    }
+    report('Redlock over 5 nodes, p50 to the bare fan-out', usOf(own) / usOf(floor), { atMost: 2.2 });
+    report(`Redlock, ${TASKS} tasks, to the bare fan-out`, rateOf(own) / rateOf(floor), { atLeast: 0.5 });
+    for (const contender of contenders) await contender.close();
+  } finally {
+    await nodes.stop();
+  }
+}
