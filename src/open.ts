@@ -14,6 +14,8 @@ const openEtcd: Opener = async (url, options) =>
   (await import('./stores/etcd/open.ts')).openEtcd(url, options);
 const openSqlite: Opener = async (url, options) =>
   (await import('./stores/sqlite/open.ts')).openSqlite(url, options);
+const openZookeeper: Opener = async (url, options) =>
+  (await import('./stores/zookeeper/open.ts')).openZookeeper(url, options);
 
 /** Each backend is loaded when it is asked for, so that the core needs no client library. */
 const OPENERS: ReadonlyMap<string, Opener> = new Map([
@@ -23,10 +25,11 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
   ['rediss', openRedis],
   ['redlock', openRedlock],
   ['etcd', openEtcd],
+  ['zookeeper', openZookeeper],
 ]);
 
 /**
- * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redlock://a,b,c,d,e`, `etcd://a,b,c`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
+ * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redlock://a,b,c,d,e`, `etcd://a,b,c`, `zookeeper://a,b,c/chroot`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
  * never repeats the URL, which may hold a password), and with `UnsupportedError`, naming the package to install, when the client library is missing.
  */
 export async function openLocks(url: string, options: LocksOptions = {}): Promise<Locks> {

@@ -81,6 +81,16 @@ export class Waiters<Claim, Spot> {
     };
   }
 
+  /** What was watched is not watched any more: the connection that it was watched over is gone. */
+  watchAgain(): void {
+    for (const waiter of this.#waiters.values()) this.#disarm(waiter);
+    for (const waiter of this.#waiters.values()) {
+      if (waiter.wakes.size === 0) continue;
+      waiter.own = this.#watches.watchOwn(waiter.claim, () => tell(waiter));
+      this.#arm(waiter);
+    }
+  }
+
   /** The claim holds, or has left the line. */
   end(claim: Claim): void {
     const waiter = this.#waiters.get(claim);

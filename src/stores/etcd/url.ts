@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../../errors.ts';
+import { parseHosts, parseQuery, parseUser } from '../host-list.ts';
 
 /** What an `etcd://` URL says. */
 export interface EtcdUrl {
@@ -14,23 +15,21 @@ export interface EtcdUrl {
 
 const PORT = 2379;
 const FORM = 'etcd://[user:password@]host[:port],…[?tls=true&ca=FILE&cert=FILE&key=FILE&prefix=TEXT]';
-const KNOWN = new Set(['tls', 'ca', 'cert', 'key', 'prefix']);
+const KNOWN = ['tls', 'ca', 'cert', 'key', 'prefix'];
 
 /** Reads a URL with several hosts, which `URL` cannot. Throws `InvalidArgumentError`, without repeating what may hold a password. */
 export function parseEtcdUrl(url: string): EtcdUrl {
   const match = /^etcd:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?(?:\?([^#]*))?$/i.exec(url);
   const [, user, list, query] = match ?? [];
   if (list === undefined) throw new InvalidArgumentError('url', `must look like ${FORM}`);
-  const options = new URLSearchParams(query ?? '');
-  for (const name of options.keys()) {
-    if (!KNOWN.has(name))
-      throw new InvalidArgumentError('url', `has an unknown parameter; it must look like ${FORM}`);
-  }
+  const options = parseQuery(query, KNOWN, FORM);
   const [ca, cert, key] = [options.get('ca'), options.get('cert'), options.get('key')];
   if ((cert === null) !== (key === null))
     throw new InvalidArgumentError('url', 'must name both cert and key, or neither');
   const tls = isTrue(options.get('tls')) || ca !== null || cert !== null;
-  const hosts = list.split(',').map((host) => `${tls ? 'https' : 'http'}://${withPort(host)}`);
+  const hosts = parseHosts(list, { form: FORM, port: PORT }).map(
+    (host) => `${tls ? 'https' : 'http'}://${host}`,
+  );
   return {
     hosts,
     auth: user === undefined ? null : parseUser(user),
@@ -40,21 +39,6 @@ export function parseEtcdUrl(url: string): EtcdUrl {
     key,
     prefix: options.get('prefix'),
   };
-}
-
-function withPort(host: string): string {
-  if (!/^(?:\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/i.test(host))
-    throw new InvalidArgumentError('url', `must look like ${FORM}`);
-  return /:\d+$/.test(host.replace(/^\[.*\]/, '')) ? host : `${host}:${PORT}`;
-}
-
-function parseUser(user: string): { username: string; password: string } {
-  const [username = '', ...rest] = user.split(':');
-  try {
-    return { username: decodeURIComponent(username), password: decodeURIComponent(rest.join(':')) };
-  } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
-  }
 }
 
 function isTrue(value: string | null): boolean {

@@ -1,0 +1,179 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import { type Instant, instant } from '../../hold/validity.ts';
+import {
+  type Acl,
+  type ClientError,
+  CODE,
+  CREATE,
+  type MultiResult,
+  type Stat,
+  type Transaction,
+  type Watcher,
+  type ZookeeperClient,
+} from './client.ts';
+import { answerZxid } from './internals.ts';
+
+/** A node that was created, and the transaction that did it; `null` when the client does not show it. */
+export interface Created {
+  readonly path: string;
+  readonly zxid: bigint | null;
+}
+
+export interface Children {
+  readonly names: readonly string[];
+  /** The last transaction that added or removed one. */
+  readonly zxid: bigint;
+}
+
+type Heard = (sent: Instant, isWrite: boolean) => void;
+
+/** Requests that only the answer of the server can fail: with these codes nothing of them was done. */
+const isAnswer = (code: number | undefined): boolean =>
+  code !== undefined && code <= -100 && code !== CODE.sessionExpired && code !== CODE.authFailed;
+
+/** The single requests. Each answer is a sign of life; a write has been through the leader and a majority. */
+export class Calls {
+  readonly #client: ZookeeperClient;
+  readonly #clock: Clock;
+  readonly #heard: Heard;
+
+  constructor(client: ZookeeperClient, clock: Clock, heard: Heard) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#heard = heard;
+  }
+
+  create(path: string, data: Buffer, acl: Acl | undefined, isEphemeral: boolean): Promise<Created> {
+    const mode = isEphemeral ? CREATE.ephemeralSequential : CREATE.persistent;
+    return this.#call(true, (settle) =>
+      this.#client.create(path, data, acl, mode, (error, made) =>
+        settle(error, { path: made, zxid: answerZxid(this.#client) }),
+      ),
+    );
+  }
+
+  /** All or nothing. Rejects with `applied: 'no'` when one of them was turned down. */
+  multi(
+    fill: (transaction: Transaction) => void,
+  ): Promise<{ results: readonly MultiResult[]; zxid: bigint | null }> {
+    return this.#call(true, (settle) => {
+      const transaction = this.#client.transaction();
+      fill(transaction);
+      transaction.commit((error, results) =>
+        settle(error, { results: results ?? [], zxid: answerZxid(this.#client) }),
+      );
+    });
+  }
+
+  /** Is the node there? Asked of the leader and a majority, so that nobody who lags behind can answer. */
+  async check(path: string): Promise<boolean> {
+    return await ifThere(this.multi((transaction) => transaction.check(path)));
+  }
+
+  /** Whether this call removed it. */
+  async remove(path: string): Promise<boolean> {
+    return await ifThere(
+      this.#call<null>(true, (settle) => this.#client.remove(path, (error) => settle(error, null))),
+    );
+  }
+
+  async setData(path: string, data: Buffer): Promise<boolean> {
+    return await ifThere(
+      this.#call<Stat>(true, (settle) =>
+        this.#client.setData(path, data, (error, stat) => settle(error, stat)),
+      ),
+    );
+  }
+
+  /** The transaction that created it; `null` when it is not there. From the member that we are connected to. */
+  async exists(path: string, watcher?: Watcher): Promise<bigint | null> {
+    const stat = await this.#call<Stat | null>(false, (settle) => {
+      if (watcher === undefined) this.#client.exists(path, (error, found) => settle(error, found));
+      else this.#client.exists(path, watcher, (error, found) => settle(error, found));
+    });
+    return stat == null ? null : stat.czxid.readBigInt64BE();
+  }
+
+  /** `null`: it is not there. */
+  async getData(path: string): Promise<{ text: string; zxid: bigint } | null> {
+    try {
+      return await this.#call(false, (settle) =>
+        this.#client.getData(path, (error, data, stat) =>
+          settle(
+            error,
+            error ? NOTHING : { text: data?.toString() ?? '', zxid: stat.czxid.readBigInt64BE() },
+          ),
+        ),
+      );
+    } catch (error) {
+      if (isNoNode(error)) return null;
+      throw error;
+    }
+  }
+
+  /** Rejects when there is no such node. */
+  getChildren(path: string, watcher?: Watcher): Promise<Children> {
+    return this.#call(false, (settle) => {
+      const take = (
+        error: ClientError | null | undefined,
+        names: readonly string[] | undefined,
+        stat: Stat | undefined,
+      ): void => settle(error, { names: names ?? [], zxid: stat?.pzxid.readBigInt64BE() ?? 0n });
+      if (watcher === undefined) this.#client.getChildren(path, take);
+      else this.#client.getChildren(path, watcher, take);
+    });
+  }
+
+  #call<T>(
+    isWrite: boolean,
+    send: (settle: (error: ClientError | null | undefined, result: T) => void) => void,
+  ): Promise<T> {
+    const sent = instant(this.#clock);
+    return new Promise<T>((resolve, reject) => {
+      try {
+        send((error, result) => {
+          if (!error) {
+            this.#heard(sent, isWrite);
+            resolve(result);
+            return;
+          }
+          if (isAnswer(error.code)) this.#heard(sent, false);
+          reject(failureOf(error));
+        });
+      } catch (error) {
+        reject(
+          new StoreError(`The client refused the request: ${String(error)}`, { cause: error, applied: 'no' }),
+        );
+      }
+    });
+  }
+}
+
+const NOTHING = { text: '', zxid: 0n };
+
+function failureOf(error: ClientError): StoreError {
+  // With the session goes all that it has made.
+  const isDefinite =
+    isAnswer(error.code) || error.code === CODE.sessionExpired || error.code === CODE.authFailed;
+  return new StoreError(`ZooKeeper: ${error.message}`, {
+    cause: error,
+    applied: isDefinite ? 'no' : 'unknown',
+  });
+}
+
+const codeOf = (error: unknown): number | undefined =>
+  error instanceof StoreError ? (error.cause as ClientError | undefined)?.code : undefined;
+
+export const isNoNode = (error: unknown): boolean => codeOf(error) === CODE.noNode;
+export const isNodeExists = (error: unknown): boolean => codeOf(error) === CODE.nodeExists;
+
+async function ifThere(request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request;
+    return true;
+  } catch (error) {
+    if (isNoNode(error)) return false;
+    throw error;
+  }
+}

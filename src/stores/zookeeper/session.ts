@@ -1,0 +1,177 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import { onAbort } from '../../hold/abort.ts';
+import { type Instant, instant } from '../../hold/validity.ts';
+import { DEFAULTS } from '../../options.ts';
+import { Calls } from './calls.ts';
+import { STATE, type ZookeeperClient } from './client.ts';
+import { connectOnce, dropLink, forgetPartialPacket, guardAnswers, isClosed } from './internals.ts';
+import { Liveness } from './liveness.ts';
+import { Pulse } from './pulse.ts';
+import { WatchHub } from './watch-hub.ts';
+import { Writes } from './writes.ts';
+
+const CLOSE_MS = 1_000;
+/** The client library sends a ping when a third of the time-out has passed in silence. */
+const PING_SHARE = 1 / 3;
+
+/** Why a session is over. */
+type End = 'expired' | 'refused' | 'closed';
+
+/** One client, and so one session: when that has expired, the client is of no more use. All claims of a store share it. */
+export class Session {
+  readonly #client: ZookeeperClient;
+  readonly #clock: Clock;
+  readonly #isOurs: boolean;
+  readonly #startedAt: Instant;
+  readonly #liveness: Liveness;
+  readonly #pulse: Pulse;
+  readonly #waiting = new Set<() => void>();
+  readonly #tell: () => void;
+  #isConnected = false;
+  #wasConnected = false;
+  #end: End | null = null;
+  /** In hexadecimal; empty until it is known. */
+  id = '';
+  readonly calls: Calls;
+  readonly writes: Writes;
+  readonly hub: WatchHub;
+
+  /** `isOurs`: the client was made for this store, which connects and closes it. `tell` is called after every reconnect, and when the session is over. */
+  constructor(client: ZookeeperClient, isOurs: boolean, clock: Clock, tell: (session: Session) => void) {
+    this.#client = client;
+    this.#tell = () => tell(this);
+    this.#isOurs = isOurs;
+    this.#clock = clock;
+    this.#startedAt = instant(clock);
+    this.#liveness = new Liveness(clock);
+    this.calls = new Calls(client, clock, (sent, isWrite) => this.#liveness.heard(sent, isWrite));
+    this.writes = new Writes(this.calls);
+    this.hub = new WatchHub(this.calls, client);
+    const beat = async (): Promise<void> => void (await this.calls.exists('/'));
+    this.#pulse = new Pulse(clock, this.#liveness, beat, () => dropLink(client));
+    guardAnswers(client);
+    client.on('state', this.#onState);
+    if (isOurs) connectOnce(client);
+    if (client.getState().code === STATE.connected) this.#onConnected();
+  }
+
+  get isOver(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Over because its owner has closed the client. */
+  get isClosed(): boolean {
+    return this.#end === 'closed';
+  }
+
+  /** What is left of the session, counted from then. */
+  leftMs(from: Instant): number {
+    return this.isOver ? 0 : this.#liveness.leftMs(from);
+  }
+
+  /**
+   * Resolves when requests can be sent. Nothing is handed to the client before: it would keep them and send them whenever it gets through, long after whoever asked has given up. Rejects with `applied: 'no'` when that
+   * takes too long, or when the session is over.
+   */
+  async ready(signal: AbortSignal | undefined): Promise<void> {
+    if (!this.#isConnected && !this.isOver) await this.#connected(signal);
+    if (this.#isConnected) return;
+    const problem = this.isOver
+      ? `The session is over (${this.#end})`
+      : 'No member of ZooKeeper can be reached';
+    throw new StoreError(problem, { applied: 'no' });
+  }
+
+  /** Leaves the client to its owner, or ends it and with it the session. */
+  async close(): Promise<void> {
+    this.#pulse.stop();
+    const closed = this.#isOurs && this.#isConnected ? this.#lost() : Promise.resolve();
+    if (this.#isOurs) this.#client.close();
+    await closed;
+    this.#client.removeListener('state', this.#onState);
+    this.#over('closed');
+    // The client waits for the answer to its farewell for ever, and keeps the process alive.
+    if (this.#isOurs) dropLink(this.#client);
+  }
+
+  #connected(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      let timer: Timer | null = null;
+      let stop = (): void => {};
+      const done = (): void => {
+        timer?.cancel();
+        stop();
+        this.#waiting.delete(done);
+        resolve();
+      };
+      if (signal?.aborted === true) {
+        resolve();
+        return;
+      }
+      this.#waiting.add(done);
+      timer = this.#clock.startTimer(DEFAULTS.commandMs, done);
+      if (signal !== undefined) stop = onAbort(signal, done);
+    });
+  }
+
+  async #lost(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = this.#clock.startTimer(CLOSE_MS, resolve, { keepAlive: true });
+      this.#client.on('state', ({ code }) => {
+        if (code === STATE.connected) return;
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  readonly #onState = ({ code }: { readonly code: number }): void => {
+    if (this.isOver) return;
+    if (code === STATE.connected) this.#onConnected();
+    else if (code === STATE.expired) this.#over('expired');
+    else if (code === STATE.authFailed) this.#over('refused');
+    else if (code === STATE.disconnected) this.#onDisconnected();
+  };
+
+  #onConnected(): void {
+    const timeoutMs = this.#client.getSessionTimeout();
+    this.id = this.#client.getSessionId().readBigUInt64BE().toString(16);
+    if (!this.#wasConnected) this.#liveness.begin(this.#knownSince(timeoutMs), timeoutMs);
+    this.#liveness.timeoutMs = timeoutMs;
+    this.#isConnected = true;
+    this.#pulse.start(timeoutMs, true);
+    const isAgain = this.#wasConnected;
+    this.#wasConnected = true;
+    for (const done of [...this.#waiting]) done();
+    if (isAgain) this.#tell();
+  }
+
+  /** A session of our own began after we asked for it. One that we are given has been kept alive by pings until now. */
+  #knownSince(timeoutMs: number): Instant {
+    if (this.#isOurs) return this.#startedAt;
+    const agoMs = timeoutMs * PING_SHARE;
+    const { monotonicMs, wallMs } = this.#startedAt;
+    return { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs };
+  }
+
+  #onDisconnected(): void {
+    this.#isConnected = false;
+    this.hub.reset();
+    forgetPartialPacket(this.#client);
+    this.#pulse.start(this.#client.getSessionTimeout(), false);
+    // The client says first that it is disconnected and then, without a word, that it is closed for good.
+    process.nextTick(() => {
+      if (isClosed(this.#client)) this.#over('closed');
+    });
+  }
+
+  #over(end: End): void {
+    if (this.isOver) return;
+    this.#end = end;
+    this.#isConnected = false;
+    this.#pulse.stop();
+    for (const done of [...this.#waiting]) done();
+    this.#tell();
+  }
+}

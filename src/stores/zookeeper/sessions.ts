@@ -1,0 +1,66 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import type { ZookeeperClient } from './client.ts';
+import { anotherLike } from './internals.ts';
+import { Session } from './session.ts';
+
+/** A session that ends sooner than this was turned down; the next one waits as long. */
+const SHORT_MS = 1_000;
+
+/** The session that is used now, and the next one when that is over. */
+export class Sessions {
+  readonly #source: ZookeeperClient | (() => ZookeeperClient);
+  readonly #clock: Clock;
+  readonly #listeners = new Set<(session: Session) => void>();
+  #session: Session | null = null;
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+
+  /** A function is asked for a new client for each session; of a client, others like it are made when its session has expired. */
+  constructor(source: ZookeeperClient | (() => ZookeeperClient), clock: Clock) {
+    this.#source = source;
+    this.#clock = clock;
+    if (typeof source !== 'function') this.#start(source, false);
+  }
+
+  /** Called after every reconnect, and when a session is over. */
+  listen(listener: (session: Session) => void): { stop(): void } {
+    // A fresh function: the same callback may listen twice.
+    const own = (session: Session): void => listener(session);
+    this.#listeners.add(own);
+    return { stop: () => void this.#listeners.delete(own) };
+  }
+
+  /** Resolves to a session that requests can be sent over; rejects with `applied: 'no'` when there is none in time. */
+  async ready(signal?: AbortSignal): Promise<Session> {
+    const session = this.#session === null || this.#session.isOver ? this.#next() : this.#session;
+    await session.ready(signal);
+    if (signal?.aborted === true) throw new StoreError('The request was not sent in time', { applied: 'no' });
+    return session;
+  }
+
+  async close(): Promise<void> {
+    await this.#session?.close();
+  }
+
+  #next(): Session {
+    if (this.#clock.monotonicMs() < this.#notBeforeMs)
+      throw new StoreError('ZooKeeper has turned the last session down', { applied: 'no' });
+    const source = this.#source;
+    if (typeof source === 'function') return this.#start(source(), true);
+    const another = this.#session?.isClosed === true ? null : anotherLike(source);
+    if (another === null)
+      throw new StoreError('The client is closed, or its session has expired', { applied: 'no' });
+    return this.#start(another, true);
+  }
+
+  #start(client: ZookeeperClient, isOurs: boolean): Session {
+    const startedMs = this.#clock.monotonicMs();
+    const session = new Session(client, isOurs, this.#clock, (told) => {
+      const nowMs = this.#clock.monotonicMs();
+      if (told.isOver && nowMs - startedMs < SHORT_MS) this.#notBeforeMs = nowMs + SHORT_MS;
+      for (const listener of [...this.#listeners]) listener(told);
+    });
+    this.#session = session;
+    return session;
+  }
+}

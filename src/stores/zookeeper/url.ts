@@ -1,0 +1,46 @@
+import { InvalidArgumentError } from '../../errors.ts';
+import { parseHosts, parseQuery, parseUser } from '../host-list.ts';
+
+/** What a `zookeeper://` URL says. */
+export interface ZookeeperUrl {
+  /** As the client wants it: `a:2181,b:2181`. */
+  readonly hosts: string;
+  /** The node that everything of this URL stands under; empty for the root of all. */
+  readonly chroot: string;
+  readonly auth: { readonly username: string; readonly password: string } | null;
+  readonly sessionMs: number;
+}
+
+const PORT = 2181;
+const FORM = 'zookeeper://[user:password@]host[:port],…[/chroot][?sessionMs=30000]';
+const SESSION_MS = 30_000;
+const SESSION_MS_MAX = 86_400_000;
+
+/** Throws `InvalidArgumentError`, without repeating what may hold a password. */
+export function parseZookeeperUrl(url: string): ZookeeperUrl {
+  const match = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)((?:\/[^/?#]+)*)\/?(?:\?([^#]*))?$/i.exec(url);
+  const [, user, list, chroot = '', query] = match ?? [];
+  if (list === undefined) throw new InvalidArgumentError('url', `must look like ${FORM}`);
+  const options = parseQuery(query, ['sessionMs'], FORM);
+  const sessionMs = Number(options.get('sessionMs') ?? SESSION_MS);
+  if (!Number.isInteger(sessionMs) || sessionMs < 1 || sessionMs > SESSION_MS_MAX)
+    throw new InvalidArgumentError('url', 'has a parameter sessionMs that is not a number of milliseconds');
+  const hosts = parseHosts(list, { form: FORM, port: PORT });
+  // The client library takes the first colon for the one before the port.
+  if (hosts.some((host) => host.startsWith('[')))
+    throw new InvalidArgumentError('url', 'must name IPv6 hosts: the client library takes no such addresses');
+  return {
+    hosts: hosts.join(','),
+    chroot: unescaped(chroot),
+    auth: user === undefined ? null : parseUser(user),
+    sessionMs,
+  };
+}
+
+function unescaped(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
+  }
+}

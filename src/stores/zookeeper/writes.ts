@@ -1,0 +1,135 @@
+import { Batch } from '../batch.ts';
+import type { Calls, Created } from './calls.ts';
+import { type Acl, CREATE } from './client.ts';
+import { Line } from './line.ts';
+
+/** What one transaction takes. Its answer must fit into a megabyte, as must the request. */
+const TOGETHER_MAX = 64;
+
+interface Entry {
+  /** Of the lock; the claim's node becomes a child of it. */
+  readonly lock: string;
+  readonly prefix: string;
+  readonly data: Buffer;
+  readonly acl: Acl | undefined;
+}
+
+interface Check {
+  readonly path: string;
+  readonly lock: string | null;
+}
+
+/** What a write came to, and the line that was read right behind it. */
+export interface Entered extends Created {
+  readonly line: Promise<Line>;
+}
+
+export interface Checked {
+  readonly isThere: boolean;
+  readonly line: Promise<Line> | null;
+}
+
+/**
+ * Writes of one tick that travel as one transaction, each with its own result. A line is read right behind the write that it is needed for, without waiting for that: the server keeps the order of a session's requests, so what
+ * is read is not older than what was written, on whatever member.
+ */
+export class Writes {
+  readonly #calls: Calls;
+  readonly #entries: Batch<Entry, Entered>;
+  readonly #checks: Batch<Check, Checked>;
+  readonly #removals: Batch<string, boolean>;
+  /** Lines that are about to be read. */
+  readonly #looks = new Map<string, Promise<Line>>();
+
+  constructor(calls: Calls) {
+    this.#calls = calls;
+    this.#entries = new Batch({
+      max: TOGETHER_MAX,
+      send: (ops) => this.#enter(ops),
+      // Two claims of one lock must not be created by one transaction: it would give both the same fence.
+      conflicts: ({ lock }) => [lock],
+    });
+    this.#checks = new Batch({
+      max: TOGETHER_MAX,
+      send: (ops) => this.#check(ops),
+      conflicts: () => [],
+    });
+    this.#removals = new Batch({
+      max: TOGETHER_MAX,
+      send: (ops) => this.#remove(ops),
+      conflicts: (path) => [path],
+    });
+  }
+
+  /** Puts a claim into a line, and reads that. */
+  enter(entry: Entry): Promise<Entered> {
+    return this.#entries.add(entry);
+  }
+
+  /** Is a node there, for the leader and a majority? With a lock, its line is read too. */
+  check(path: string, lock: string | null): Promise<Checked> {
+    return this.#checks.add({ path, lock });
+  }
+
+  /** Whether this call removed it. */
+  remove(path: string): Promise<boolean> {
+    return this.#removals.add(path);
+  }
+
+  async #enter(ops: readonly Entry[]): Promise<readonly Entered[]> {
+    const [first] = ops;
+    if (first !== undefined && ops.length === 1) {
+      const created = this.#calls.create(`${first.lock}/${first.prefix}`, first.data, first.acl, true);
+      const line = this.#look(first.lock);
+      return [{ ...(await created), line }];
+    }
+    const sent = this.#calls.multi((transaction) => {
+      for (const { lock, prefix, data, acl } of ops)
+        transaction.create(`${lock}/${prefix}`, data, acl, CREATE.ephemeralSequential);
+    });
+    const lines = ops.map(({ lock }) => this.#look(lock));
+    const { results, zxid } = await sent;
+    return ops.map((_, n) => ({ path: results[n]?.path ?? '', zxid, line: lines[n] as Promise<Line> }));
+  }
+
+  async #check(ops: readonly Check[]): Promise<readonly Checked[]> {
+    const [first] = ops;
+    const lookAt = (lock: string | null): Promise<Line> | null => (lock === null ? null : this.#look(lock));
+    if (first !== undefined && ops.length === 1) {
+      const checked = this.#calls.check(first.path);
+      const line = lookAt(first.lock);
+      return [{ isThere: await checked, line }];
+    }
+    const sent = this.#calls.multi((transaction) => {
+      for (const { path } of ops) transaction.check(path);
+    });
+    const lines = ops.map(({ lock }) => lookAt(lock));
+    await sent;
+    return lines.map((line) => ({ isThere: true, line }));
+  }
+
+  async #remove(paths: readonly string[]): Promise<readonly boolean[]> {
+    const [first] = paths;
+    if (first !== undefined && paths.length === 1) return [await this.#calls.remove(first)];
+    await this.#calls.multi((transaction) => {
+      for (const path of paths) transaction.remove(path);
+    });
+    return paths.map(() => true);
+  }
+
+  /** Reads a line behind everything that has been sent by now. Those who ask in one tick share it. */
+  #look(lock: string): Promise<Line> {
+    const found = this.#looks.get(lock);
+    if (found !== undefined) return found;
+    const look = new Promise<Line>((resolve, reject) => {
+      process.nextTick(() => {
+        this.#looks.delete(lock);
+        this.#calls.getChildren(lock).then((children) => resolve(new Line(children)), reject);
+      });
+    });
+    // Whoever does not need it any more does not hear of its failure.
+    look.catch(() => {});
+    this.#looks.set(lock, look);
+    return look;
+  }
+}

@@ -1,0 +1,252 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import zookeeper from 'node-zookeeper-client';
+import type { ZookeeperClient } from '../../../src/stores/zookeeper/index.ts';
+import { type FaultProxy, startFaultProxy } from '../fault-proxy.ts';
+import { findProgram, install } from './find.ts';
+import { exchange, freePorts } from './ports.ts';
+import { type Recipe, type Server, startOwnServer } from './server.ts';
+
+const JAVA = { title: 'Java 11 or newer', binary: 'java', packages: ['default-jre-headless'] } as const;
+const PACKAGE = 'libzookeeper-java';
+const JARS = '/usr/share/java';
+const NEEDED = [
+  'zookeeper',
+  'zookeeper-jute',
+  'slf4j-api',
+  'slf4j-nop',
+  'netty-all',
+  'commons-cli',
+  'metrics-core',
+  'snappy-java',
+];
+
+export interface EnsembleOptions {
+  /** How many members; 3 unless told. */
+  readonly members?: number;
+  /** Milliseconds; 250 unless told. Sessions last from two to twenty ticks. */
+  readonly tickMs?: number;
+  /** After how many ticks a member notices that it is cut off from its leader; 8 unless told. */
+  readonly syncLimit?: number;
+  /** Members talk to each other through proxies, so that they can be cut off from one another. */
+  readonly isDivisible?: boolean;
+}
+
+export interface Member {
+  /** Where clients connect: `127.0.0.1:port`. */
+  readonly address: string;
+  readonly port: number;
+  readonly server: Server;
+  /** What this member sends to others, when the ensemble is divisible. */
+  readonly links: readonly FaultProxy[];
+}
+
+export interface Ensemble extends AsyncDisposable {
+  readonly members: readonly Member[];
+  /** As a client wants it: `a,b,c`. */
+  readonly address: string;
+  readonly url: string;
+  /** A client of the ensemble, of one member or of a proxy; connected, and closed with the ensemble. */
+  client(options?: { address?: string; sessionMs?: number; retries?: number }): ZookeeperClient;
+  /** The member that leads now; waits for one. */
+  leader(): Promise<Member>;
+  /** A member that follows now. */
+  follower(): Promise<Member>;
+  /** Resolves when members answer that they serve. */
+  serving(count?: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Where the library's classes are; installs the package when that is possible here. */
+function classPath(): string {
+  const jars = NEEDED.map((name) => join(JARS, `${name}.jar`));
+  const isMissing = (): boolean => jars.some((jar) => !existsSync(jar));
+  const failure = isMissing() ? install([PACKAGE]) : undefined;
+  if (isMissing())
+    throw new Error(
+      `ZooKeeper 3.8 is needed. ${failure ?? ''} Install it (Debian, Ubuntu: apt-get install ${PACKAGE}).`,
+    );
+  return jars.join(':');
+}
+
+interface Ports {
+  readonly client: number;
+  readonly quorum: number;
+  readonly election: number;
+}
+
+function memberRecipe(
+  id: number,
+  ports: Ports,
+  servers: string,
+  options: EnsembleOptions,
+  jars: string,
+): Recipe {
+  return {
+    ...JAVA,
+    urlFrom: 'HOLDFAST_ZOOKEEPER_URL',
+    prepare: ({ dir }) => {
+      mkdirSync(join(dir, 'data'));
+      writeFileSync(join(dir, 'data', 'myid'), String(id));
+      const lines = [
+        `tickTime=${options.tickMs ?? 250}`,
+        'initLimit=40',
+        `syncLimit=${options.syncLimit ?? 8}`,
+        `dataDir=${join(dir, 'data')}`,
+        `clientPort=${ports.client}`,
+        'clientPortAddress=127.0.0.1',
+        'admin.enableServer=false',
+        '4lw.commands.whitelist=*',
+        'maxClientCnxns=0',
+        'quorumListenOnAllIPs=false',
+        servers,
+      ];
+      writeFileSync(join(dir, 'zoo.cfg'), lines.join('\n'));
+    },
+    // Three of them start at once on two cores: little heap, little compilation.
+    args: ({ dir }) => [
+      ...['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto'],
+      // What is written is gone with the test: nothing has to reach the disk.
+      '-Dzookeeper.forceSync=no',
+      ...['-cp', jars, 'org.apache.zookeeper.server.quorum.QuorumPeerMain', join(dir, 'zoo.cfg')],
+    ],
+    ready: async () => {
+      if (!(await modeOf(ports.client))) throw new Error('not serving yet');
+    },
+    url: () => `zookeeper://127.0.0.1:${ports.client}`,
+  };
+}
+
+/** `leader`, `follower` or `standalone`; `null` when it does not serve. */
+async function modeOf(port: number): Promise<string | null> {
+  try {
+    return /Mode: (\w+)/.exec(await exchange(port, 'srvr'))?.[1] ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** An ensemble of our own, to kill, pause and cut. */
+export async function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> {
+  const count = options.members ?? 3;
+  findProgram(JAVA);
+  const jars = classPath();
+  for (let attempt = 1; ; attempt += 1) {
+    const free = await freePorts(count * 3);
+    const ports = Array.from({ length: count }, (_, n): Ports => {
+      const [client = 0, quorum = 0, election = 0] = free.slice(n * 3, n * 3 + 3);
+      return { client, quorum, election };
+    });
+    const links = await Promise.all(ports.map((_, n) => (options.isDivisible ? linksOf(n, ports) : [])));
+    // Each serves only when a majority does, so they start together.
+    const started = await Promise.allSettled(
+      ports.map((own, n) => {
+        const servers = count === 1 ? '' : serverLines(n, ports, links[n] ?? []);
+        return startOwnServer(memberRecipe(n + 1, own, servers, options, jars));
+      }),
+    );
+    const servers = started.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    if (servers.length === count) return new OwnEnsemble(servers, ports, links);
+    await Promise.all([...servers, ...links.flat()].map((each) => each.stop()));
+    const failed = started.find((each) => each.status === 'rejected');
+    if (attempt === 2) throw failed?.reason;
+  }
+}
+
+/** One proxy for the quorum port of each other member. Elections are left alone: members that see each other elect no second leader. */
+async function linksOf(own: number, ports: readonly Ports[]): Promise<FaultProxy[]> {
+  return await Promise.all(ports.map(({ quorum }, n) => startFaultProxy(n === own ? 1 : quorum)));
+}
+
+function serverLines(own: number, ports: readonly Ports[], links: readonly FaultProxy[]): string {
+  return ports
+    .map(({ quorum, election }, n) => {
+      const port = n === own ? quorum : (links[n]?.port ?? quorum);
+      return `server.${n + 1}=127.0.0.1:${port}:${election}`;
+    })
+    .join('\n');
+}
+
+class OwnEnsemble implements Ensemble {
+  readonly members: readonly Member[];
+  readonly #clients = new Set<ZookeeperClient>();
+
+  constructor(
+    servers: readonly Server[],
+    ports: readonly Ports[],
+    links: readonly (readonly FaultProxy[])[],
+  ) {
+    this.members = servers.map((server, n) => {
+      const port = ports[n]?.client ?? 0;
+      return { address: `127.0.0.1:${port}`, port, server, links: links[n] ?? [] };
+    });
+  }
+
+  get address(): string {
+    return this.members.map((member) => member.address).join(',');
+  }
+
+  get url(): string {
+    return `zookeeper://${this.address}`;
+  }
+
+  client({
+    address,
+    sessionMs = 4_000,
+    retries = 0,
+  }: {
+    address?: string;
+    sessionMs?: number;
+    retries?: number;
+  } = {}) {
+    const client = zookeeper.createClient(address ?? this.address, {
+      sessionTimeout: sessionMs,
+      spinDelay: 100,
+      retries,
+    }) as unknown as ZookeeperClient;
+    client.connect();
+    this.#clients.add(client);
+    return client;
+  }
+
+  async leader(): Promise<Member> {
+    return await this.#withMode(['leader', 'standalone']);
+  }
+
+  async follower(): Promise<Member> {
+    return await this.#withMode(['follower']);
+  }
+
+  async serving(count = this.members.length): Promise<void> {
+    for (let tries = 0; tries < 400; tries += 1) {
+      const modes = await Promise.all(this.members.map(({ port }) => modeOf(port)));
+      if (modes.filter((mode) => mode !== null).length >= count) return;
+      await sleep(50);
+    }
+    throw new Error(`fewer than ${count} members serve`);
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    for (const { server } of this.members) server.kill('SIGKILL');
+    await Promise.all(
+      this.members.flatMap(({ server, links }) => [server, ...links]).map((each) => each.stop()),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #withMode(wanted: readonly string[]): Promise<Member> {
+    for (let tries = 0; tries < 400; tries += 1) {
+      const modes = await Promise.all(this.members.map(({ port }) => modeOf(port)));
+      const at = modes.findIndex((mode) => mode !== null && wanted.includes(mode));
+      const found = this.members[at];
+      if (found !== undefined) return found;
+      await sleep(50);
+    }
+    throw new Error(`no member says that it is a ${wanted.join(' or a ')}`);
+  }
+}
