@@ -43,7 +43,7 @@ export async function claimAtMajority(
     (node, limit) => node.vote({ name, id, mode, ttlMs, note, proposed }, limit),
     (votes) => {
       const granted = votes.count(isGranted);
-      if (granted + votes.pending < majority) return true;
+      if (granted + votes.pending < majority) return isHeldByOther(panel, votes);
       return granted >= majority && (!hasKept(votes) || agreedFence(fencesIn(votes), majority) !== null);
     },
   );
@@ -57,6 +57,14 @@ export async function claimAtMajority(
     stoodInTheWay: true,
   };
 }
+
+/** Somebody has the majority that we cannot have. Otherwise the last answers tell whether anybody may yet. */
+function isHeldByOther(panel: Panel, votes: Ballot<NodeVote>): boolean {
+  return standing(votesOf(panel, votes), panel.majority).isHeld;
+}
+
+const votesOf = (panel: Panel, ballot: Ballot<NodeVote>): (NodeVote | undefined)[] =>
+  panel.nodes.map((node) => ballot.of(node));
 
 /** `null`: a majority does not hold the claim any more, or could not be asked. */
 async function settleFence(
@@ -101,8 +109,7 @@ export function refusal(
   const mismatch = mismatchIn(ballot, panel.majority);
   if (mismatch !== null) throw new ModeMismatchError(request.name, request.mode, mismatch);
   if (ballot.answered < panel.majority) throw noMajority(panel, ballot);
-  const votes = panel.nodes.map((node) => ballot.of(node));
-  const { freeInMs, isSplit, isForeign } = standing(votes, panel.majority);
+  const { freeInMs, isSplit, isForeign } = standing(votesOf(panel, ballot), panel.majority);
   return {
     granted: false,
     retryAfterMs: panel.retryAfterMs(request, { freeInMs, isSplit, isForeign, tookMs }),

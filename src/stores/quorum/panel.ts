@@ -129,7 +129,7 @@ export class Panel {
 
   retryAfterMs(
     { name, id }: ClaimRef,
-    { freeInMs, isSplit, isForeign, tookMs }: Standing & { readonly tookMs: number },
+    { freeInMs, isSplit, isForeign, tookMs }: Omit<Standing, 'isHeld'> & { readonly tookMs: number },
   ): number {
     const { lines } = this.#waiters;
     let lookMs = this.#between(isForeign ? FOREIGN_MS : LOOK_MS);

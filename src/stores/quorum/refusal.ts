@@ -4,6 +4,8 @@ import type { NodeVote } from './node.ts';
 export interface Standing {
   /** After so long a majority of the nodes is free, if nobody renews; `null`: never by itself, or nobody knows. */
   readonly freeInMs: number | null;
+  /** Somebody has a majority. */
+  readonly isHeld: boolean;
   /** Nobody has a majority, nor can have one at nodes that did not answer: the votes were split, and asking again soon is worth it. */
   readonly isSplit: boolean;
   /** Another program is among them, whose release wakes nobody. */
@@ -28,6 +30,7 @@ export function standing(votes: readonly (NodeVote | undefined)[], majority: num
   ends.sort((a, b) => a - b);
   const most = Math.max(0, ...counts.values());
   return {
+    isHeld: most >= majority,
     freeInMs: ends[majority - 1] ?? null,
     // Another program may hold a lock at one node only, and mean it.
     isSplit: !isForeign && counts.size > 0 && most + silent < majority,

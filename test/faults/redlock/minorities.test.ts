@@ -1,0 +1,166 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { QuorumError } from '../../../src/index.ts';
+import { eventually } from '../../redis/support/stage.ts';
+import { type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startRedlockStage();
+});
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]();
+});
+
+const everyProxy = (process: Process, nodes: readonly number[], act: 'refuse' | 'black-hole'): void => {
+  for (const node of nodes) {
+    const proxy = process.proxies[node];
+    if (act === 'black-hole') proxy?.drop('both');
+    else {
+      proxy?.refuse();
+      proxy?.cut();
+    }
+  }
+};
+const heal = (process: Process): void => {
+  for (const proxy of process.proxies) proxy.pass();
+};
+
+describe('row 37b: some nodes are slow, out of reach or black holes', () => {
+  it.each(['refuse', 'black-hole'] as const)(
+    'two of five (%s): locks are taken and kept without waiting for them',
+    async (how) => {
+      const process = await stage.process();
+      await (await process.locks.mutex('warm').acquire()).release();
+      everyProxy(process, [1, 3], how);
+      const startedMs = performance.now();
+      for (let n = 0; n < 5; n += 1) await (await process.locks.mutex(`two ${how}`).acquire()).release();
+      // Far less than five times what a node gets to answer.
+      expect(performance.now() - startedMs).toBeLessThan(1_000);
+      const hold = await process.locks.mutex(`two ${how}`).acquire({ ttlMs: 900 });
+      await sleep(2_000);
+      hold.assertHeld();
+      expect(await hold.release()).toBe(true);
+      heal(process);
+    },
+  );
+
+  it('three of five: an error with one vote for each node, and nothing stays behind', async () => {
+    const [process, other] = [await stage.process(), await stage.process()];
+    await (await process.locks.mutex('warm').acquire()).release();
+    everyProxy(process, [0, 2, 4], 'black-hole');
+    const failure = await process.locks
+      .mutex('three')
+      .tryAcquire()
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'QUORUM' });
+    const { votes } = failure as QuorumError;
+    expect(votes).toHaveLength(5);
+    expect(votes.map(({ answer }) => answer)).toEqual(['failed', 'granted', 'failed', 'granted', 'failed']);
+    expect(votes.every(({ node }) => /^127\.0\.0\.1:\d+$/.test(node))).toBe(true);
+    await eventually('nothing stays behind', async () => (await stage.keys('three')) === 0);
+    await (await other.locks.mutex('three').acquire({ waitMs: 0 })).release();
+    heal(process);
+  });
+
+  it('answers that were lost: what the nodes have granted is taken back, also where nobody heard of it', async () => {
+    const process = await stage.process();
+    await (await process.locks.mutex('warm').acquire()).release();
+    for (const node of [0, 1, 2]) process.proxies[node]?.holdReplies();
+    await expect(process.locks.mutex('lost').tryAcquire()).rejects.toMatchObject({ code: 'QUORUM' });
+    await eventually('nothing stays behind', async () => (await stage.keys('lost')) === 0);
+    heal(process);
+  });
+
+  it('an answer that took longer than the lease is no hold', async () => {
+    const process = await stage.process();
+    await (await process.locks.mutex('warm').acquire()).release();
+    for (const proxy of process.proxies) proxy.delay(60);
+    // The round trip takes 120 ms of its 150.
+    const hold = await process.locks
+      .mutex('slow')
+      .tryAcquire({ ttlMs: 150, renew: false })
+      .catch(() => null);
+    if (hold !== null) expect(hold.remainingMs).toBeLessThan(40);
+    for (const proxy of process.proxies) proxy.delay(200);
+    await expect(
+      process.locks.mutex('slower').tryAcquire({ ttlMs: 150, renew: false }),
+    ).rejects.toMatchObject({
+      code: expect.stringMatching(/QUORUM|STORE/),
+    });
+    heal(process);
+  });
+});
+
+describe('row 37c: votes that are split', () => {
+  it.each([5, 4])('twenty at once over %s nodes: every one of them gets in, and never two', async (count) => {
+    await using own = await startRedlockStage(count);
+    const processes = await Promise.all(Array.from({ length: 20 }, () => own.process()));
+    let inside = 0;
+    let most = 0;
+    const startedMs = performance.now();
+    await Promise.all(
+      processes.map((process) =>
+        process.locks.mutex('x', { waitMs: 30_000 }).run(async () => {
+          inside += 1;
+          most = Math.max(most, inside);
+          await sleep(2);
+          inside -= 1;
+        }),
+      ),
+    );
+    expect(most).toBe(1);
+    expect(performance.now() - startedMs).toBeLessThan(25_000);
+  });
+
+  it('an even number of nodes that are split in the middle: both are refused, and settle', async () => {
+    await using own = await startRedlockStage(2);
+    const [a, b] = [await own.process(), await own.process()];
+    await own.admins[0]?.set('holdfast:half', '1800000000000000 other#000000000000.1', 'PX', 60_000);
+    await own.admins[1]?.set('holdfast:half', '1800000000000000 another#000000000000.1', 'PX', 60_000);
+    expect(await a.locks.mutex('half').tryAcquire()).toBeNull();
+    const pending = b.locks.mutex('half').acquire();
+    await sleep(300);
+    await own.admins[0]?.del('holdfast:half');
+    await own.admins[1]?.del('holdfast:half');
+    const hold = await pending;
+    await hold.release();
+  });
+});
+
+describe('row 37d: a renewal that only a minority confirms', () => {
+  it('is no renewal: the hold is lost by its deadline, not kept', async () => {
+    const process = await stage.process();
+    const hold = await process.locks.mutex('minority').acquire({ ttlMs: 1_500 });
+    everyProxy(process, [0, 1, 2], 'black-hole');
+    const startedMs = performance.now();
+    await eventually('it is lost', () => hold.signal.aborted, 5_000);
+    expect(performance.now() - startedMs).toBeLessThan(1_600);
+    expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST' }));
+    heal(process);
+  });
+
+  it('when a majority says that it is gone, the holder is told at once, and the rest is taken back', async () => {
+    const process = await stage.process();
+    const hold = await process.locks.mutex('taken').acquire({ ttlMs: 3_000 });
+    for (const node of [1, 2, 4]) await stage.admins[node]?.del('holdfast:taken');
+    await eventually('it is lost', () => hold.signal.aborted, 2_500);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+    await eventually('nothing stays behind', async () => (await stage.keys('taken')) === 0, 2_000);
+  });
+
+  it('a node that has lost the claim gets it back while a majority has it: five restarts one after the other', async () => {
+    await using own = await startRedlockStage();
+    const process = await own.process();
+    const hold = await process.locks.mutex('moving').acquire({ ttlMs: 1_500 });
+    for (const server of own.nodes.servers) {
+      server.kill('SIGKILL');
+      await server.exited();
+      await server.start();
+      await eventually('it is back at all of them', async () => (await own.keys('moving')) === 5, 5_000);
+    }
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    await eventually('nothing stays behind', async () => (await own.keys('moving')) === 0, 2_000);
+  });
+});

@@ -1,0 +1,178 @@
+import { describe, expect, it } from 'vitest';
+import { StoreError } from '../../src/errors.ts';
+import type { ClaimRef } from '../../src/store/store.ts';
+import type { NodeVote, QuorumNode, VoteRequest } from '../../src/stores/quorum/node.ts';
+import { QuorumStore } from '../../src/stores/quorum/quorum-store.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+import { maxOfTheVotes } from '../redlock/support/forwarding.ts';
+import { Dice } from '../simulation/dice.ts';
+
+/** A node in a few lines, as `scripts/vote.lua` and `scripts/merge.lua` have it, whose leases end when the schedule says so. */
+class ModelNode {
+  counter: bigint;
+  readonly holders = new Map<string, { id: string; fence: bigint }>();
+
+  constructor(counter: bigint) {
+    this.counter = counter;
+  }
+
+  vote({ name, id, proposed }: VoteRequest): NodeVote {
+    const holder = this.holders.get(name);
+    if (holder?.id === id) return { granted: true, fence: holder.fence, isKept: true };
+    if (holder !== undefined) return { granted: false, endsMs: null, kind: 'one', holder: holder.id };
+    this.counter = proposed > this.counter ? proposed : this.counter + 1n;
+    this.holders.set(name, { id, fence: this.counter });
+    return { granted: true, fence: this.counter, isKept: false };
+  }
+
+  merge({ name, id }: ClaimRef, fence: bigint): bigint | null {
+    const holder = this.holders.get(name);
+    if (holder?.id !== id) return null;
+    if (fence > holder.fence) holder.fence = fence;
+    if (fence > this.counter) this.counter = fence;
+    return holder.fence;
+  }
+
+  remove({ name, id }: ClaimRef): boolean {
+    return this.holders.get(name)?.id === id && this.holders.delete(name);
+  }
+}
+
+/** Commands on their way, in each direction, delivered in any order that keeps that of each connection. */
+class Network {
+  readonly #lanes: Array<Array<() => void>> = [];
+
+  connect(model: ModelNode, label: string): QuorumNode {
+    const lane: Array<() => void> = [];
+    this.#lanes.push(lane);
+    const send = <T>(work: () => T): Promise<T> =>
+      new Promise((resolve) => {
+        lane.push(() => {
+          const answer = work();
+          lane.push(() => resolve(answer));
+        });
+      });
+    const unused = (): never => {
+      throw new StoreError('not part of this model', { applied: 'no' });
+    };
+    return {
+      label,
+      serverId: label,
+      vote: (request) => send(() => model.vote(request)),
+      merge: (claim, fence) => send(() => model.merge(claim, fence)),
+      withdraw: (claim) => send(() => model.remove(claim)),
+      release: (claim) => send(() => model.remove(claim)),
+      renew: unused,
+      evict: unused,
+      watch: unused,
+      read: unused,
+      list: unused,
+      close: async () => {},
+    };
+  }
+
+  /** False when nothing is on its way. */
+  deliverOne(dice: Dice): boolean {
+    const busy = this.#lanes.filter((lane) => lane.length > 0);
+    if (busy.length === 0) return false;
+    dice.pick(busy).shift()?.();
+    return true;
+  }
+}
+
+/** One process: it asks, and what it is granted it gives back some time later. */
+class Client {
+  readonly #store: QuorumStore;
+  readonly #fences: bigint[];
+  readonly #number: number;
+  #held: ClaimRef | null = null;
+  #isBusy = false;
+  #claims = 0;
+  broken = 0;
+
+  constructor(number: number, store: QuorumStore, fences: bigint[]) {
+    this.#number = number;
+    this.#store = store;
+    this.#fences = fences;
+  }
+
+  act(): void {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    const held = this.#held;
+    const work = held === null ? this.#claim() : this.#store.release(held);
+    this.#held = null;
+    work
+      .catch(() => {})
+      .finally(() => {
+        this.#isBusy = false;
+      });
+  }
+
+  async #claim(): Promise<void> {
+    const before = [...this.#fences];
+    const ref = { name: 'x', id: `c#00000000000${this.#number}.${this.#claims++}` };
+    const outcome = await this.#store.claim({
+      ...ref,
+      mode: { kind: 'exclusive' },
+      ttlMs: 30_000,
+      wait: false,
+      note: '',
+      fenceAbove: 0n,
+    });
+    if (!outcome.granted) return;
+    const { fence } = outcome;
+    if (before.some((earlier) => earlier >= fence) || this.#fences.includes(fence)) this.broken += 1;
+    this.#fences.push(fence);
+    this.#held = ref;
+  }
+}
+
+const START_MS = Date.UTC(2026, 0, 1);
+
+/** Plays one schedule: how many holds there were, and how many of them had a fence that an earlier hold or another one had reached. */
+async function play(seed: number, change: (node: QuorumNode) => QuorumNode) {
+  const dice = new Dice(seed);
+  const models = Array.from({ length: dice.pick([3, 4, 5]) }, () => {
+    return new ModelNode(BigInt(START_MS) * 1000n + BigInt(dice.below(20)));
+  });
+  const network = new Network();
+  const fences: bigint[] = [];
+  const clients = [1, 2, 3].map((number) => {
+    const clock = virtualClock({ seed: seed + number, wallMs: START_MS + dice.below(3) - 1 });
+    const nodes = models.map((model, index) => change(network.connect(model, `node ${index}`)));
+    return new Client(number, new QuorumStore(nodes, { clock, drift: 0.01 }), fences);
+  });
+  for (let step = 0; step < 250; step += 1) {
+    const roll = dice.roll();
+    if (roll < 0.04) dice.pick(models).holders.clear();
+    else if (roll < 0.2) dice.pick(clients).act();
+    else network.deliverOne(dice);
+    // Whatever an answer causes is sent before the next step.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return { holds: fences.length, broken: clients.reduce((sum, client) => sum + client.broken, 0) };
+}
+
+async function playMany(schedules: number, change: (node: QuorumNode) => QuorumNode) {
+  const total = { holds: 0, broken: 0 };
+  for (let seed = 1; seed <= schedules; seed += 1) {
+    const { holds, broken } = await play(seed, change);
+    total.holds += holds;
+    total.broken += broken;
+  }
+  return total;
+}
+
+describe('fences of a quorum, over random schedules in which leases end early and messages take any time', () => {
+  it('are unique, and greater than those of every hold before', async () => {
+    const { holds, broken } = await playMany(2_000, (node) => node);
+    expect(holds).toBeGreaterThan(5_000);
+    expect(broken).toBe(0);
+  });
+
+  it('would not be if the greatest of the votes were taken for the fence', async () => {
+    const { holds, broken } = await playMany(100, maxOfTheVotes);
+    expect(broken).toBeGreaterThan(holds / 50);
+  });
+});
