@@ -1,0 +1,41 @@
+import { checkKey, type Key } from '../key.ts';
+import { hashText } from './hash.ts';
+import { type LockKey, lockKey } from './lock-key.ts';
+import type { Session } from './session.ts';
+
+/** How many names' keys are kept. */
+const KEPT_MAX = 5_000;
+
+/** Which key a name has: `hashtextextended(name, 0)`, or what the user's function says. */
+export class KeyFinder {
+  readonly #custom: ((name: string) => Key) | undefined;
+  readonly #kept = new Map<string, LockKey>();
+
+  constructor(custom: ((name: string) => Key) | undefined) {
+    this.#custom = custom;
+  }
+
+  /** `undefined` when the server has to be asked. Throws what the user's function throws, and `InvalidArgumentError` for what it must not give. */
+  known(name: string, session: Session): LockKey | undefined {
+    const kept = this.#kept.get(name);
+    if (kept !== undefined) return kept;
+    const key = this.#keyOf(name);
+    if (typeof key !== 'string') return this.#keep(name, lockKey(key));
+    return session.hashesAlike ? this.#keep(name, lockKey(hashText(key))) : undefined;
+  }
+
+  async find(name: string, session: Session): Promise<LockKey> {
+    const key = this.#keyOf(name);
+    return this.#keep(name, lockKey(typeof key === 'string' ? await session.hash(key) : key));
+  }
+
+  #keyOf(name: string): Key {
+    return this.#custom === undefined ? name : checkKey(this.#custom(name));
+  }
+
+  #keep(name: string, key: LockKey): LockKey {
+    if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
+    this.#kept.set(name, key);
+    return key;
+  }
+}

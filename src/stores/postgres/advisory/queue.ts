@@ -1,0 +1,149 @@
+import { StoreError } from '../../../errors.ts';
+import type { Connection } from '../connection.ts';
+import { notSent } from '../failure.ts';
+import type { Row, Statement } from '../wire.ts';
+import { type Op, STATEMENT, valuesOf } from './statement.ts';
+
+/** How many travel together at most. */
+const TOGETHER_MAX = 256;
+
+interface Pending {
+  readonly op: Op;
+  readonly signal: AbortSignal | undefined;
+  resolve(answer: string): void;
+  reject(error: unknown): void;
+}
+
+export interface QueueOptions {
+  /** How long the next statement may take. */
+  limitMs(): number;
+  /** Undoes what a failed statement may have done: locks of a session outlive the statement that took them. */
+  repair(ops: readonly Op[]): Promise<void>;
+  /** The connection cannot be used any more, or is not the one that it was. */
+  onBroken(error: StoreError): void;
+}
+
+/**
+ * All that is sent over the one connection of a session: one statement at a time, since client libraries will not queue for us for ever. What comes while one is under
+ * way, or in the same tick, travels with the next.
+ */
+export class Queue {
+  readonly #connection: Connection;
+  readonly #options: QueueOptions;
+  #waiting: Pending[] = [];
+  #others: (() => Promise<void>)[] = [];
+  #isBusy = false;
+  #isScheduled = false;
+
+  constructor(connection: Connection, options: QueueOptions) {
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  /** Rejects with a `StoreError`: `no` when it was not sent or was undone, else unknown. */
+  add(op: Op, signal?: AbortSignal): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ op, signal, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Some other statement, in its turn. Its first column must be `pg_backend_pid()`, and it must have a row. */
+  run(statement: Statement): Promise<readonly Row[]> {
+    return new Promise((resolve, reject) => {
+      this.#others.push(() => this.send(statement).then(resolve, reject));
+      this.#schedule();
+    });
+  }
+
+  /** At once: only for what repairs. */
+  async send(statement: Statement): Promise<readonly Row[]> {
+    try {
+      const rows = await this.#connection.run(statement, this.#options.limitMs());
+      // A pooler that was not seen before has given us another session: none of our locks is in it.
+      if (Number(rows[0]?.[0]) !== this.#connection.backendId)
+        throw this.#broken('the server’s process behind this connection has changed; is there a pooler?');
+      return rows;
+    } catch (error) {
+      if (!this.#connection.isOpen) this.#broken((error as Error).message, error);
+      throw error;
+    }
+  }
+
+  #broken(why: string, cause?: unknown): StoreError {
+    const error =
+      cause instanceof StoreError ? cause : new StoreError(`PostgreSQL: ${why}`, { applied: 'unknown' });
+    this.#options.onBroken(error);
+    return error;
+  }
+
+  /** The connection is gone: nothing that waits was sent. */
+  fail(): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(notSent('the connection was lost'));
+    // These find the connection closed.
+    for (const other of this.#others.splice(0)) void other();
+  }
+
+  #schedule(): void {
+    if (this.#isBusy || this.#isScheduled) return;
+    this.#isScheduled = true;
+    // When all promises that are ready have been served: they add to it too.
+    process.nextTick(() => {
+      this.#isScheduled = false;
+      void this.#work();
+    });
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true;
+    this.#connection.setKeepAlive(true);
+    while (this.#waiting.length > 0 || this.#others.length > 0) {
+      const other = this.#others.shift();
+      if (other !== undefined) await other();
+      const batch = this.#take();
+      if (batch.length > 0) await this.#sendBatch(batch);
+    }
+    this.#isBusy = false;
+    // A session at rest does not keep the process alive.
+    this.#connection.setKeepAlive(false);
+  }
+
+  #take(): Pending[] {
+    const batch: Pending[] = [];
+    for (const pending of this.#waiting.splice(0, TOGETHER_MAX)) {
+      if (pending.signal?.aborted === true)
+        pending.reject(notSent('its time was over before it could be sent'));
+      else batch.push(pending);
+    }
+    return batch;
+  }
+
+  async #sendBatch(batch: readonly Pending[]): Promise<void> {
+    const ops = batch.map(({ op }) => op);
+    try {
+      const rows = await this.send({ text: STATEMENT, values: valuesOf(ops), name: 'holdfast_advisory' });
+      for (const [n, pending] of batch.entries()) pending.resolve(rows[n]?.[1] ?? '');
+    } catch (error) {
+      await this.#settleFailed(batch, error);
+    }
+  }
+
+  /** Unlocking is what repairing comes to; all else was undone. */
+  async #settleFailed(batch: readonly Pending[], error: unknown): Promise<void> {
+    if (!this.#connection.isOpen) {
+      for (const { reject } of batch) reject(error);
+      return;
+    }
+    try {
+      await this.#options.repair(batch.map(({ op }) => op));
+      for (const { op, resolve, reject } of batch) {
+        if (op.do === 'unlock' || op.do === 'leave') resolve('u');
+        else reject(error);
+      }
+    } catch {
+      const lost = new StoreError((error as Error).message, { cause: error, applied: 'unknown' });
+      this.#options.onBroken(lost);
+      for (const { reject } of batch) reject(lost);
+    }
+  }
+}
