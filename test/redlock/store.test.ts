@@ -1,0 +1,202 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import Redlock from 'redlock';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, openLocks } from '../../src/index.ts';
+import { redlockStore } from '../../src/stores/redis/index.ts';
+import { eventually } from '../redis/support/stage.ts';
+import { LIBRARIES } from '../support/redis-clients.ts';
+import { type Stage, startRedlockStage } from './support/stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startRedlockStage();
+});
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]();
+});
+
+const commandsAt = async (admin: Redis): Promise<number> =>
+  Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1]);
+
+describe.each(LIBRARIES)('under %s', (library) => {
+  it('takes, waits, hands over, looks and lists', async () => {
+    const [a, b] = [
+      await stage.process({ ttlMs: 2_000 }, library),
+      await stage.process({ ttlMs: 2_000 }, library),
+    ];
+    const name = `smoke ${library}`;
+    const hold = await a.locks.mutex(name).acquire({ metadata: { job: 7 } });
+    expect(await b.locks.mutex(name).tryAcquire()).toBeNull();
+    const pending = b.locks.mutex(name).acquire();
+    await sleep(100);
+    const [holder] = (await b.locks.inspect(name)).holders;
+    expect(holder).toMatchObject({ id: hold.id, fence: hold.fence, metadata: { job: 7 } });
+    await hold.extend();
+    await hold.release();
+    const next = await pending;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    const listed = [];
+    for await (const view of a.locks.list(name)) listed.push(view.name);
+    expect(listed).toEqual([name]);
+    expect(await b.locks.evict(name, { id: next.id })).toBe(true);
+    await eventually('the holder is told', () => next.signal.aborted, 5_000);
+    await eventually('nothing is left', async () => (await stage.keys(name)) === 0);
+  });
+});
+
+it('a waiter of another process is woken by a release, not by its own clock', async () => {
+  const [a, b] = [await stage.process(), await stage.process()];
+  const gaps: number[] = [];
+  for (let round = 0; round < 5; round += 1) {
+    const hold = await a.locks.mutex('woken').acquire();
+    const pending = b.locks.mutex('woken').acquire();
+    await sleep(150);
+    const startedMs = performance.now();
+    await hold.release();
+    const next = await pending;
+    gaps.push(performance.now() - startedMs);
+    await next.release();
+  }
+  // Its own next look would come after three seconds.
+  expect(Math.min(...gaps)).toBeLessThan(500);
+});
+
+it('a hundred waiters of one process cost next to nothing while the lock is held', async () => {
+  const [a, b] = [await stage.process(), await stage.process()];
+  const hold = await a.locks.mutex('quiet').acquire();
+  let served = 0;
+  const all = Promise.all(
+    Array.from({ length: 100 }, () =>
+      b.locks.mutex('quiet').run(() => {
+        served += 1;
+      }),
+    ),
+  );
+  await sleep(1_000);
+  const admin = stage.admins[0] as Redis;
+  const before = await commandsAt(admin);
+  await sleep(2_000);
+  // Ours to ask, and at most one look of the first waiter: a handful of commands inside of its script.
+  expect((await commandsAt(admin)) - before).toBeLessThan(30);
+  await hold.release();
+  await all;
+  expect(served).toBe(100);
+});
+
+it('readers share, each with a fence of its own, and a writer waits for all of them', async () => {
+  const processes = await Promise.all([1, 2, 3].map(() => stage.process()));
+  const holds = await Promise.all(
+    processes.flatMap(({ locks }) => [1, 2, 3].map(() => locks.readWriteLock('shared').read.acquire())),
+  );
+  expect(new Set(holds.map((hold) => hold.fence)).size).toBe(9);
+  const writer = processes[0]?.locks.readWriteLock('shared').write;
+  expect(await writer?.tryAcquire()).toBeNull();
+  const pending = writer?.acquire();
+  expect((await processes[1]?.locks.inspect('shared'))?.holders).toHaveLength(9);
+  for (const hold of holds) expect(await hold.release()).toBe(true);
+  const hold = await pending;
+  for (const reader of holds) expect(hold?.fence).toBeGreaterThan(reader.fence);
+  await hold?.release();
+});
+
+it('permits, which a majority cannot count, are refused when the primitive is made', async () => {
+  const { locks } = await stage.process();
+  const unsupported = expect.objectContaining({ code: 'UNSUPPORTED' });
+  expect(() => locks.semaphore('s', { permits: 2 })).toThrow(unsupported);
+  expect(() => locks.rateLimit('s', { permits: 2, perMs: 1_000 })).toThrow(unsupported);
+});
+
+it('the same server given twice is refused, and nothing stays behind', async () => {
+  const [first = '', second = ''] = stage.nodes.urls;
+  const clients = [first, second, first].map((url) => new Redis(url));
+  const locks = createLocks(redlockStore(clients));
+  const refused = await locks
+    .mutex('twice')
+    .acquire()
+    .catch((error: unknown) => error);
+  expect(refused).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('are one') });
+  await eventually('nothing stays behind', async () => (await stage.keys('twice')) === 0);
+  await locks.close();
+  for (const client of clients) client.disconnect();
+});
+
+it('clients and options that cannot be used are refused before anything is sent', () => {
+  const client = new Redis(stage.nodes.urls[0] ?? '', { lazyConnect: true });
+  const invalid = expect.objectContaining({ code: 'INVALID_ARGUMENT' });
+  expect(() => redlockStore([])).toThrow(invalid);
+  expect(() => redlockStore([client, client])).toThrow(invalid);
+  expect(() => redlockStore([{} as never])).toThrow(invalid);
+  for (const drift of [-1, 0.9, Number.NaN, '1' as never])
+    expect(() => redlockStore([client], { drift })).toThrow(invalid);
+  expect(() => redlockStore([client], { prefix: 'x'.repeat(300) })).toThrow(invalid);
+});
+
+it('a greater drift ends holds earlier', async () => {
+  const [usual, careful] = [await stage.process(), await stage.process({ drift: 0.2 })];
+  const one = await usual.locks.mutex('drift 1').acquire({ ttlMs: 10_000 });
+  const two = await careful.locks.mutex('drift 2').acquire({ ttlMs: 10_000 });
+  expect(one.remainingMs).toBeGreaterThan(9_500);
+  expect(two.remainingMs).toBeLessThan(8_100);
+  await Promise.all([one.release(), two.release()]);
+});
+
+describe('npm redlock on the same nodes', () => {
+  it('excludes us and is excluded by us, in both modes', async () => {
+    const { locks } = await stage.process({ prefix: '' });
+    const clients = stage.nodes.urls.map((url) => new Redis(url));
+    const peer = new Redlock(clients, { retryCount: 0 });
+    const { read, write } = locks.readWriteLock('with redlock');
+    for (const mode of [locks.mutex('with redlock'), read, write]) {
+      const hold = await mode.tryAcquire();
+      expect(hold).not.toBeNull();
+      await expect(peer.acquire(['with redlock'], 30_000)).rejects.toThrow();
+      await hold?.release();
+      await eventually('it is free everywhere', async () => (await stage.keys('with redlock', '')) === 0);
+      const theirs = await peer.acquire(['with redlock'], 30_000);
+      expect(await mode.tryAcquire()).toBeNull();
+      const [holder] = (await locks.inspect('with redlock')).holders;
+      expect(holder).toMatchObject({ id: theirs.value, owner: null, fence: null });
+      await theirs.release();
+      await eventually('it is free everywhere', async () => (await stage.keys('with redlock', '')) === 0);
+    }
+    for (const client of clients) client.disconnect();
+  });
+
+  it('lets our waiter in soon after it lets go, though it says nothing', async () => {
+    const { locks } = await stage.process({ prefix: '' });
+    const clients = stage.nodes.urls.map((url) => new Redis(url));
+    const theirs = await new Redlock(clients, { retryCount: 0 }).acquire(['polite'], 30_000);
+    const pending = locks.mutex('polite').acquire();
+    await sleep(200);
+    await theirs.release();
+    const startedMs = performance.now();
+    await (await pending).release();
+    expect(performance.now() - startedMs).toBeLessThan(3_000);
+    for (const client of clients) client.disconnect();
+  });
+});
+
+describe('opened from a URL', () => {
+  const hosts = (): string => stage.nodes.servers.map(({ port }) => `127.0.0.1:${port}`).join(',');
+
+  it('works, and closing the locks closes the clients', async () => {
+    const admin = stage.admins[2] as Redis;
+    const connections = async (): Promise<number> =>
+      String(await admin.call('CLIENT', 'LIST')).split('\n').length;
+    const before = await connections();
+    const locks = await openLocks(`redlock://${hosts()}`);
+    const hold = await locks.mutex('from a URL').acquire();
+    expect(await stage.keys('from a URL')).toBeGreaterThanOrEqual(3);
+    await hold.release();
+    await locks.close();
+    await eventually('they are gone', async () => (await connections()) <= before);
+  });
+
+  it.each(['redlock://', 'redlock://a,,b', 'redlock://a,b,a', 'redlock://a,b/x?y'])(
+    'refuses %s',
+    async (url) => {
+      await expect(openLocks(url)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    },
+  );
+});
