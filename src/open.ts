@@ -12,6 +12,8 @@ const openRedlock: Opener = async (url, options) =>
   (await import('./stores/quorum/open.ts')).openRedlock(url, options);
 const openEtcd: Opener = async (url, options) =>
   (await import('./stores/etcd/open.ts')).openEtcd(url, options);
+const openPostgres: Opener = async (url, options) =>
+  (await import('./stores/postgres/open.ts')).openPostgres(url, options);
 const openSqlite: Opener = async (url, options) =>
   (await import('./stores/sqlite/open.ts')).openSqlite(url, options);
 const openZookeeper: Opener = async (url, options) =>
@@ -25,6 +27,8 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
   ['rediss', openRedis],
   ['redlock', openRedlock],
   ['etcd', openEtcd],
+  ['postgres', openPostgres],
+  ['postgresql', openPostgres],
   ['zookeeper', openZookeeper],
 ]);
 

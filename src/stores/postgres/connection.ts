@@ -24,6 +24,8 @@ export class Connection {
   readonly #wire: Wire;
   readonly #clock: Clock;
   #isOpen = true;
+  /** What waits for an answer, to be told when there will be none. */
+  readonly #pending = new Set<(error: Error) => void>();
   #last: Promise<unknown> = Promise.resolve();
   #running = 0;
   /** The server's process that serves it, as the server itself says. */
@@ -77,10 +79,11 @@ export class Connection {
     if (this.#isOpen) this.#wire.setKeepAlive(isKept);
   }
 
-  /** Ends it at once, whatever is under way. */
+  /** Ends it at once. What is under way is rejected as unknown. */
   destroy(): void {
     this.#end();
     this.#wire.destroy();
+    for (const reject of this.#pending) reject(unanswered());
   }
 
   /** Says goodbye, for a bounded time. Never rejects. */
@@ -124,12 +127,13 @@ export class Connection {
 
   async #limited<T>(work: Promise<T>, limitMs: number): Promise<T> {
     return await new Promise<T>((resolve, reject) => {
-      const timer = this.#clock.startTimer(limitMs, () => {
-        reject(new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' }));
-        // It may answer later, and then nobody would know to which statement.
-        this.destroy();
+      this.#pending.add(reject);
+      // It may answer later, and then nobody would know to which statement.
+      const timer = this.#clock.startTimer(limitMs, () => this.destroy());
+      work.then(resolve, reject).finally(() => {
+        this.#pending.delete(reject);
+        timer.cancel();
       });
-      work.then(resolve, reject).finally(() => timer.cancel());
     });
   }
 
@@ -138,6 +142,10 @@ export class Connection {
     this.#isOpen = false;
     return wasOpen;
   }
+}
+
+function unanswered(): StoreError {
+  return new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' });
 }
 
 export function closed(): ClosedError {

@@ -1,4 +1,3 @@
-import { UnsupportedError } from '../../errors.ts';
 import type { Connection } from './connection.ts';
 import { notSent, sqlStateOf } from './failure.ts';
 import type { Schema } from './schema.ts';
@@ -47,11 +46,6 @@ async function appliedIn(connection: Connection, schema: Schema): Promise<number
 
 /** Nothing of a migration that failed stays, and nothing else was sent yet. */
 function refusalOf(error: unknown, schema: Schema): Error {
-  if (sqlStateOf((error as Error).cause) === '42501') {
-    return new UnsupportedError(
-      `The tables of Holdfast are not in schema ${schema.name}, and this user may not make them. ` +
-        'Have them made with what "holdfast migrations" prints',
-    );
-  }
+  if (sqlStateOf((error as Error).cause) === '42501') return schema.missing();
   return notSent((error as Error).message, error);
 }

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from '../../errors.ts';
+import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { migrations } from '../../generated/postgres-migrations.ts';
 
 const SCHEMA = /^(?!pg_)[a-z_][a-z0-9_]{0,39}$/;
@@ -17,6 +17,8 @@ export class Schema {
   /** As SQL wants it. */
   readonly quoted: string;
   readonly name: string;
+  readonly #batch: { readonly text: string; readonly name: string };
+  readonly #batchAnywhere: { readonly text: string; readonly name: string };
 
   /** Throws `InvalidArgumentError` for a name that is not plain: it stands in SQL as it is. */
   constructor(name = 'holdfast') {
@@ -28,6 +30,22 @@ export class Schema {
     }
     this.name = name;
     this.quoted = `"${name}"`;
+    const values = '$1, $2, $3, $4, $5, $6, $7, $8, $9, $10';
+    this.#batch = { text: this.sql(`SELECT holdfast.batch(${values})`), name: 'holdfast_batch' };
+    this.#batchAnywhere = { ...this.#batch, text: this.sql(`SELECT holdfast.batch_anywhere(${values})`) };
+  }
+
+  /** The statement that carries all operations of one tick. */
+  batch(isSetUp: boolean): { readonly text: string; readonly name: string } {
+    return isSetUp ? this.#batch : this.#batchAnywhere;
+  }
+
+  /** Nothing was made, because nobody wants it made by us. */
+  missing(): UnsupportedError {
+    return new UnsupportedError(
+      `The tables of Holdfast are not in schema ${this.name}, or not those of this version. ` +
+        'Have them made with what "holdfast migrations" prints',
+    );
   }
 
   /** Our SQL, written for the schema `holdfast`, for this one. */

@@ -1,0 +1,5 @@
+import { describeConformance } from '../support/conformance.ts';
+import { postgresSubject } from '../support/postgres-subject.ts';
+
+describeConformance('PostgreSQL leases under pg', postgresSubject('pg.Pool'));
+describeConformance('PostgreSQL leases under postgres.js', postgresSubject('postgres.js'));
