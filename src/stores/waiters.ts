@@ -81,9 +81,14 @@ export class Waiters<Claim, Spot> {
     };
   }
 
-  /** What was watched is not watched any more: the connection that it was watched over is gone. */
-  watchAgain(): void {
+  /** What was watched is not watched any more, and need not be until the next refusal. */
+  unwatch(): void {
     for (const waiter of this.#waiters.values()) this.#disarm(waiter);
+  }
+
+  /** The connection that everything was watched over is gone: watches it over the next one. */
+  watchAgain(): void {
+    this.unwatch();
     for (const waiter of this.#waiters.values()) {
       if (waiter.wakes.size === 0) continue;
       waiter.own = this.#watches.watchOwn(waiter.claim, () => tell(waiter));

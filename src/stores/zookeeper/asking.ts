@@ -65,6 +65,17 @@ export class Asking {
     return null;
   }
 
+  /** Has the claim become a hold, though nobody has asked for it since? */
+  async isGrantedNow(claim: Claim): Promise<boolean> {
+    if (claim.isGranted) return true;
+    if (claim.node === null || claim.fence === null || claim.session.isOver) return false;
+    const { isThere, line } = await claim.session.writes.check(claim.path, claim.lock);
+    const at = isThere ? ((await line)?.placeOf(claim.id, claim.session.id) ?? -1) : -1;
+    claim.isGranted = at >= 0 && (await line)?.judge(at).granted === true;
+    if (claim.isGranted) this.#parts.waiters.end(claim);
+    return claim.isGranted;
+  }
+
   /** A refusal may be out of date, so the member that we are connected to may answer; or nobody needs to, while it would tell us. */
   async #isStillBehind(claim: Claim): Promise<boolean> {
     const { clock, waiters } = this.#parts;
@@ -82,8 +93,10 @@ export class Asking {
   /** A new claim. `null`: its lock had no node yet, or its node was removed at once; try again. */
   async #enter(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
     const { claims, tree, acl } = this.#parts;
-    const { session, lock, id, mode } = claim;
-    const prefix = nodePrefix(id, session.id, mode);
+    const { session, lock, id } = claim;
+    // One that was evicted may come back as something else.
+    claim.mode = request.mode;
+    const prefix = nodePrefix(id, session.id, claim.mode);
     claims.add(claim);
     try {
       const entered = await session.writes.enter({ lock, prefix, data: Buffer.from(request.note), acl });

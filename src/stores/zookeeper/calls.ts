@@ -26,7 +26,12 @@ export interface Children {
   readonly zxid: bigint;
 }
 
-type Heard = (sent: Instant, isWrite: boolean) => void;
+export interface CallEvents {
+  /** An answer has come to what was sent then. */
+  onHeard(sent: Instant, isWrite: boolean): void;
+  /** Answers are awaited from now on, or none any more. */
+  onBusy(isBusy: boolean): void;
+}
 
 /** Requests that only the answer of the server can fail: with these codes nothing of them was done. */
 const isAnswer = (code: number | undefined): boolean =>
@@ -36,12 +41,13 @@ const isAnswer = (code: number | undefined): boolean =>
 export class Calls {
   readonly #client: ZookeeperClient;
   readonly #clock: Clock;
-  readonly #heard: Heard;
+  readonly #events: CallEvents;
+  #pending = 0;
 
-  constructor(client: ZookeeperClient, clock: Clock, heard: Heard) {
+  constructor(client: ZookeeperClient, clock: Clock, events: CallEvents) {
     this.#client = client;
     this.#clock = clock;
-    this.#heard = heard;
+    this.#events = events;
   }
 
   create(path: string, data: Buffer, acl: Acl | undefined, isEphemeral: boolean): Promise<Created> {
@@ -130,23 +136,30 @@ export class Calls {
     send: (settle: (error: ClientError | null | undefined, result: T) => void) => void,
   ): Promise<T> {
     const sent = instant(this.#clock);
+    if (this.#pending++ === 0) this.#events.onBusy(true);
     return new Promise<T>((resolve, reject) => {
       try {
         send((error, result) => {
+          this.#answered();
           if (!error) {
-            this.#heard(sent, isWrite);
+            this.#events.onHeard(sent, isWrite);
             resolve(result);
             return;
           }
-          if (isAnswer(error.code)) this.#heard(sent, false);
+          if (isAnswer(error.code)) this.#events.onHeard(sent, false);
           reject(failureOf(error));
         });
       } catch (error) {
+        this.#answered();
         reject(
           new StoreError(`The client refused the request: ${String(error)}`, { cause: error, applied: 'no' }),
         );
       }
     });
+  }
+
+  #answered(): void {
+    if (--this.#pending === 0) this.#events.onBusy(false);
   }
 }
 

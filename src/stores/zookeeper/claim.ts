@@ -5,7 +5,7 @@ import type { Session } from './session.ts';
 export class Claim implements ClaimRef {
   readonly name: string;
   readonly id: string;
-  readonly mode: Mode;
+  mode: Mode;
   /** The path of its lock. */
   readonly lock: string;
   session: Session;

@@ -6,7 +6,7 @@ import type { ZookeeperClient } from './client.ts';
  */
 interface Internals {
   readonly connectionManager?: {
-    readonly socket?: { destroy?(): void };
+    readonly socket?: { destroy?(): void; ref?(): void; unref?(): void };
     readonly state?: number;
     readonly zxid?: unknown;
     readonly options?: object;
@@ -36,6 +36,13 @@ export function connectOnce(client: ZookeeperClient): void {
 /** Ends the connection, not the session: the client goes on to another member. By itself it never leaves one that has fallen silent. */
 export function dropLink(client: ZookeeperClient): void {
   managerOf(client)?.socket?.destroy?.();
+}
+
+/** An idle connection of ours does not keep the process alive; one that an answer is awaited on does. */
+export function keepProcessAlive(client: ZookeeperClient, isAwaited: boolean): void {
+  const socket = managerOf(client)?.socket;
+  if (isAwaited) socket?.ref?.();
+  else socket?.unref?.();
 }
 
 /** The client takes half a packet of an old connection for the beginning of the new one's. */

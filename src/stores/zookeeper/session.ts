@@ -5,7 +5,14 @@ import { type Instant, instant } from '../../hold/validity.ts';
 import { DEFAULTS } from '../../options.ts';
 import { Calls } from './calls.ts';
 import { STATE, type ZookeeperClient } from './client.ts';
-import { connectOnce, dropLink, forgetPartialPacket, guardAnswers, isClosed } from './internals.ts';
+import {
+  connectOnce,
+  dropLink,
+  forgetPartialPacket,
+  guardAnswers,
+  isClosed,
+  keepProcessAlive,
+} from './internals.ts';
 import { Liveness } from './liveness.ts';
 import { Pulse } from './pulse.ts';
 import { WatchHub } from './watch-hub.ts';
@@ -45,7 +52,12 @@ export class Session {
     this.#clock = clock;
     this.#startedAt = instant(clock);
     this.#liveness = new Liveness(clock);
-    this.calls = new Calls(client, clock, (sent, isWrite) => this.#liveness.heard(sent, isWrite));
+    this.calls = new Calls(client, clock, {
+      onHeard: (sent, isWrite) => this.#liveness.heard(sent, isWrite),
+      onBusy: (isBusy) => {
+        if (isOurs) keepProcessAlive(client, isBusy);
+      },
+    });
     this.writes = new Writes(this.calls);
     this.hub = new WatchHub(this.calls, client);
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));

@@ -51,7 +51,10 @@ export class ZookeeperStore implements Store {
     this.#leaving = new Leaving(parts);
     this.#asking = new Asking(parts, this.#leaving);
     parts.sessions.listen((session) => {
-      if (session.isOver) return;
+      if (session.isOver) {
+        parts.waiters.unwatch();
+        return;
+      }
       parts.waiters.watchAgain();
       void this.#leaving.finish(session);
     });
@@ -68,8 +71,8 @@ export class ZookeeperStore implements Store {
     this.#assertOpen();
     const sent = instant(this.#parts.clock);
     const claim = this.#parts.claims.get(ref);
-    if (claim === undefined || !claim.isGranted || !(await this.#isThere(claim, change.note, signal)))
-      return { held: false };
+    if (claim === undefined || !(await this.#asking.isGrantedNow(claim))) return { held: false };
+    if (!(await this.#isThere(claim, change.note, signal))) return { held: false };
     const validForMs = claim.session.leftMs(sent);
     if (validForMs <= 0)
       throw new StoreError('The session was not confirmed in time', { applied: 'unknown' });

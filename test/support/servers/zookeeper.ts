@@ -42,13 +42,22 @@ export interface Member {
   readonly links: readonly FaultProxy[];
 }
 
+export interface ClientOptions {
+  readonly address?: string;
+  readonly sessionMs?: number;
+  /** How often the client repeats by itself what it got no answer to. */
+  readonly retries?: number;
+  /** A session to go on with. */
+  readonly session?: { readonly id: Buffer; readonly password: Buffer };
+}
+
 export interface Ensemble extends AsyncDisposable {
   readonly members: readonly Member[];
   /** As a client wants it: `a,b,c`. */
   readonly address: string;
   readonly url: string;
   /** A client of the ensemble, of one member or of a proxy; connected, and closed with the ensemble. */
-  client(options?: { address?: string; sessionMs?: number; retries?: number }): ZookeeperClient;
+  client(options?: ClientOptions): ZookeeperClient;
   /** The member that leads now; waits for one. */
   leader(): Promise<Member>;
   /** A member that follows now. */
@@ -191,19 +200,12 @@ class OwnEnsemble implements Ensemble {
     return `zookeeper://${this.address}`;
   }
 
-  client({
-    address,
-    sessionMs = 4_000,
-    retries = 0,
-  }: {
-    address?: string;
-    sessionMs?: number;
-    retries?: number;
-  } = {}) {
+  client({ address, sessionMs = 4_000, retries = 0, session }: ClientOptions = {}): ZookeeperClient {
     const client = zookeeper.createClient(address ?? this.address, {
       sessionTimeout: sessionMs,
       spinDelay: 100,
       retries,
+      ...(session === undefined ? {} : { sessionId: session.id, sessionPassword: session.password }),
     }) as unknown as ZookeeperClient;
     client.connect();
     this.#clients.add(client);

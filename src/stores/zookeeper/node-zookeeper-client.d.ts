@@ -1,4 +1,4 @@
-/** What the tests use of a package that brings no types. */
+/** What is used of a package that brings no types. */
 declare module 'node-zookeeper-client' {
   const library: {
     createClient(address: string, options?: object): unknown;

@@ -1,0 +1,220 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Locks } from '../../../src/index.ts';
+import { type ZookeeperClient, zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import { cleanups } from '../../etcd/cleanup.ts';
+import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
+import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
+
+/** Links that fail between a client and a healthy ensemble. */
+const SESSION_MS = 2_000;
+const CONNECTED = 3;
+
+const atTheEnd = cleanups();
+let ensemble: Ensemble;
+let direct: ZookeeperClient;
+beforeAll(async () => {
+  ensemble = await startEnsemble();
+  atTheEnd(() => ensemble.stop());
+  direct = ensemble.client({ sessionMs: 5_000 });
+});
+
+function locksOn(client: ZookeeperClient | (() => ZookeeperClient)): Locks {
+  const locks = createLocks(zookeeperStore(client), { waitMs: 30_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+const others = (): Locks => locksOn(() => ensemble.client({ sessionMs: 5_000 }));
+
+interface Proxied {
+  readonly locks: Locks;
+  readonly client: ZookeeperClient;
+  readonly proxies: readonly FaultProxy[];
+  every(fault: (proxy: FaultProxy) => void): void;
+}
+
+/** Locks whose every connection goes through proxies, one for each member. The client is handed in, and connected. */
+async function proxied(options: { retries?: number; sessionMs?: number } = {}): Promise<Proxied> {
+  const proxies = await Promise.all(ensemble.members.map((member) => startFaultProxy(member.port)));
+  atTheEnd(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
+  const address = proxies.map((proxy) => `127.0.0.1:${proxy.port}`).join(',');
+  const client = ensemble.client({ address, sessionMs: SESSION_MS, ...options });
+  await until('not connected', () => client.getState().code === CONNECTED);
+  return { locks: locksOn(client), client, proxies, every: (fault) => proxies.forEach(fault) };
+}
+
+describe.concurrent('a link to ZooKeeper fails', () => {
+  for (const way of ['both', 'toClient', 'toServer'] as const) {
+    it(`row 56: a hold over a link that swallows ${way} is lost by its own deadline, before another holds, and the process works on`, async () => {
+      const { locks, every } = await proxied();
+      const name = `swallow-${way}`;
+      const seen = await witness(locks, others(), direct, name);
+      await sleep(1_500);
+      expect(seen.lostAt()).toBeNull();
+      every((proxy) => proxy.drop(way));
+      const next = await seen.next;
+      expectToldInTime(seen, next);
+      every((proxy) => proxy.pass());
+      expect(await next.hold.release()).toBe(true);
+      const again = await locks.mutex(name).acquire();
+      expect(again.fence).toBeGreaterThan(next.hold.fence);
+      expect(await again.release()).toBe(true);
+    });
+  }
+
+  it('row 56: one member falls silent, and the session goes on at another', async () => {
+    const { locks, proxies } = await proxied({ sessionMs: 4_000 });
+    const hold = await locks.mutex('silent-member').acquire();
+    const used = proxies.find((proxy) => proxy.connections > 0);
+    used?.drop('both');
+    await sleep(6_000);
+    hold.assertHeld();
+    expect(await nodesOf(direct, 'silent-member')).toHaveLength(1);
+    expect(await hold.release()).toBe(true);
+    used?.pass();
+  });
+
+  it('row 56: a link that is cut and comes back costs no hold and no place in line', async () => {
+    const { locks, every } = await proxied({ sessionMs: 4_000 });
+    const [hold, blocker] = [await locks.mutex('cut').acquire(), await others().mutex('cut-line').acquire()];
+    const waiting = locks.mutex('cut-line').acquire();
+    await until('nobody waits', async () => (await nodesOf(direct, 'cut-line')).length === 2);
+    const before = [...(await nodesOf(direct, 'cut-line'))].sort();
+    for (let round = 0; round < 4; round += 1) {
+      every((proxy) => proxy.cut());
+      await sleep(900);
+    }
+    hold.assertHeld();
+    expect([...(await nodesOf(direct, 'cut-line'))].sort()).toEqual(before);
+    await blocker.release();
+    expect((await waiting).fence).toBeGreaterThan(blocker.fence);
+    expect(await hold.release()).toBe(true);
+  });
+
+  for (const wait of [true, false]) {
+    it(`row 55: a claim whose reply is lost is one claim, and is ours (${wait ? 'acquire' : 'a client that repeats by itself'})`, async () => {
+      const { locks, every } = await proxied({ sessionMs: 5_000, retries: wait ? 0 : 3 });
+      const name = `lost-claim-${wait}`;
+      // The lock's node is there, so that the claim is one request.
+      await (await locks.mutex(name).acquire()).release();
+      every((proxy) => proxy.holdReplies());
+      const acquired = locks.mutex(name).acquire();
+      await until('the claim did not arrive', async () => (await nodesOf(direct, name)).length === 1);
+      every((proxy) => proxy.cut());
+      every((proxy) => proxy.pass());
+      const hold = await acquired;
+      await until('a ghost stays', async () => (await nodesOf(direct, name)).length === 1);
+      hold.assertHeld();
+      expect(await hold.release()).toBe(true);
+      await until('something stays', async () => (await nodesOf(direct, name)).length === 0);
+    });
+  }
+
+  it('row 55: a claim that was given up while its reply was lost leaves nothing behind', async () => {
+    const { locks, every } = await proxied({ sessionMs: 5_000 });
+    await (await locks.mutex('given-up').acquire()).release();
+    every((proxy) => proxy.holdReplies());
+    const reason = new Error('enough');
+    const abort = new AbortController();
+    setTimeout(() => abort.abort(reason), 400);
+    await expect(locks.mutex('given-up').acquire({ signal: abort.signal })).rejects.toBe(reason);
+    expect(await nodesOf(direct, 'given-up')).toHaveLength(1);
+    every((proxy) => proxy.cut());
+    every((proxy) => proxy.pass());
+    await until('a ghost stays', async () => (await nodesOf(direct, 'given-up')).length === 0);
+  });
+
+  it('row 57: a release whose reply is lost has happened, and does not end the next hold', async () => {
+    const { locks, every } = await proxied({ sessionMs: 5_000 });
+    const hold = await locks.mutex('lost-delete').acquire();
+    every((proxy) => proxy.holdReplies());
+    const released = hold.release();
+    const other = await others().mutex('lost-delete').acquire();
+    every((proxy) => proxy.cut());
+    every((proxy) => proxy.pass());
+    expect(await released).toBe(true);
+    expect(await hold.release()).toBe(false);
+    other.assertHeld();
+    expect(await nodesOf(direct, 'lost-delete')).toHaveLength(1);
+    expect(await other.release()).toBe(true);
+  });
+
+  it('row 57: a release that did not get through is made good when the link is back, though nobody asks any more', async () => {
+    const { client, every } = await proxied({ sessionMs: 5_000 });
+    const store = zookeeperStore(client);
+    atTheEnd(() => store.close());
+    const ref = { name: 'made-good', id: 'me#1' };
+    const terms = {
+      mode: { kind: 'exclusive' },
+      ttlMs: 1_000,
+      wait: false,
+      note: '',
+      fenceAbove: 0n,
+    } as const;
+    expect((await store.claim({ ...ref, ...terms })).granted).toBe(true);
+    every((proxy) => proxy.drop('both'));
+    await expect(store.release(ref)).rejects.toMatchObject({ code: 'STORE' });
+    expect(await nodesOf(direct, ref.name)).toHaveLength(1);
+    every((proxy) => proxy.pass());
+    await until('the node stays', async () => (await nodesOf(direct, ref.name)).length === 0);
+  });
+
+  it('row 57: a session that was ended by another costs the hold at once, and the process works on', async () => {
+    const { locks, client } = await proxied({ sessionMs: 5_000 });
+    const hold = await locks.mutex('ended').acquire();
+    const before = client.getSessionId();
+    await endSession(client);
+    const endedAt = performance.now();
+    await until('the holder was not told', () => hold.signal.aborted);
+    expect(performance.now() - endedAt).toBeLessThan(1_500);
+    expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
+    const again = await locks.mutex('ended').acquire();
+    expect(again.fence).toBeGreaterThan(hold.fence);
+    const [node] = await nodesOf(direct, 'ended');
+    expect(node).not.toContain(before.readBigUInt64BE().toString(16));
+    expect(await again.release()).toBe(true);
+  });
+
+  it('row 57: who waits when its session is ended waits on in the next one', async () => {
+    const { locks, client } = await proxied({ sessionMs: 5_000 });
+    const blocker = await others().mutex('ended-line').acquire();
+    const waiting = locks.mutex('ended-line').acquire();
+    await until('nobody waits', async () => (await nodesOf(direct, 'ended-line')).length === 2);
+    await endSession(client);
+    const isBack = async (): Promise<boolean> => {
+      const nodes = await nodesOf(direct, 'ended-line');
+      const old = client.getSessionId().readBigUInt64BE().toString(16);
+      return nodes.length === 2 && !nodes.some((node) => node.includes(old));
+    };
+    await until('it does not wait on', isBack);
+    await blocker.release();
+    const releasedAt = performance.now();
+    await (await waiting).release();
+    expect(performance.now() - releasedAt).toBeLessThan(3_000);
+  });
+
+  it('a client that its owner closes takes the holds with it, and they are told', async () => {
+    const client = ensemble.client({ sessionMs: 5_000 });
+    const locks = locksOn(client);
+    const hold = await locks.mutex('closed-client').acquire();
+    client.close();
+    await until('the holder was not told', () => hold.signal.aborted, 3_000);
+    await expect(locks.mutex('closed-client').tryAcquire()).rejects.toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+    });
+  });
+});
+
+/** Somebody else opens the same session, and closes it. */
+async function endSession(client: ZookeeperClient): Promise<void> {
+  const { getSessionPassword } = client as unknown as { getSessionPassword(): Buffer };
+  const thief = ensemble.client({
+    sessionMs: 5_000,
+    session: { id: client.getSessionId(), password: getSessionPassword.call(client) },
+  });
+  await until('not connected', () => thief.getState().code === CONNECTED);
+  thief.close();
+}
