@@ -1,0 +1,249 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { EXCLUSIVE, request, SHARED } from '../../src/testing/store-case.ts';
+import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
+import { AdvisoryStage } from './support/advisory-stage.ts';
+
+let server: PostgresServer;
+let stage: AdvisoryStage;
+
+beforeAll(async () => {
+  server = await startSharedPostgres();
+  stage = await AdvisoryStage.on(server);
+}, 120_000);
+afterEach(() => stage?.end());
+afterAll(() => server?.stop());
+
+const advisoryLocks = async (): Promise<number> =>
+  (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'")).length;
+
+describe('those who wait for an advisory lock', () => {
+  it('cost at most 20 statements a second when they are fifty, in several processes', async () => {
+    const [holder, ...processes] = Array.from({ length: 6 }, () => stage.locks());
+    const hold = await holder?.mutex('fifty').acquire();
+    const waiting = Array.from({ length: 50 }, (_, n) => processes[n % 5]?.mutex('fifty').acquire());
+    // One session each, and one more lock for those that are seen to wait.
+    await expect.poll(advisoryLocks, { timeout: 10_000 }).toBe(6 + 1 + 5);
+    const calls = await stage.callsDuring(() => sleep(3_000));
+    expect(calls).toBeLessThanOrEqual(60);
+    await hold?.release();
+    for (const each of waiting) void each?.then((next) => next.release());
+    await Promise.all(waiting);
+    await expect.poll(advisoryLocks).toBe(6);
+  }, 30_000);
+
+  it('are woken by a release elsewhere, the first of each process only', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const held = request('wake');
+    await a.claim(held);
+    const waiters = [1, 2, 3].map(() => request('wake', { wait: true }));
+    const woken = waiters.map(() => 0);
+    for (const [n, waiter] of waiters.entries()) {
+      await b.claim(waiter);
+      await b.watch(waiter, () => {
+        woken[n] = (woken[n] ?? 0) + 1;
+      });
+    }
+    await a.release(held);
+    await expect.poll(() => woken[0]).toBeGreaterThan(0);
+    await sleep(50);
+    expect(woken.slice(1)).toEqual([0, 0]);
+  });
+
+  it('a place that is given up passes the turn on, and leaves nothing at the server', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const held = request('pass');
+    await a.claim(held);
+    const waiters = [1, 2].map(() => request('pass', { wait: true }));
+    const [first, second] = waiters as [(typeof waiters)[0], (typeof waiters)[0]];
+    await b.claim(first);
+    await b.claim(second);
+    let woken = 0;
+    await b.watch(second, () => {
+      woken += 1;
+    });
+    expect(await b.release(first)).toBe(true);
+    expect(woken).toBe(1);
+    await a.release(held);
+    await expect.poll(async () => (await b.claim(second)).granted).toBe(true);
+    expect(await b.release(second)).toBe(true);
+    await expect.poll(advisoryLocks).toBe(2);
+  });
+
+  it('a process that releases and asks again at once does not starve another', async () => {
+    const [a, b] = [stage.locks(), stage.locks()];
+    let isOver = false;
+    let rounds = 0;
+    const greedy = (async () => {
+      while (!isOver) {
+        const hold = await a.mutex('greedy').acquire();
+        rounds += 1;
+        await sleep(1);
+        await hold.release();
+      }
+    })();
+    await expect.poll(() => rounds).toBeGreaterThan(3);
+    for (let turn = 0; turn < 10; turn += 1) {
+      const before = rounds;
+      await (await b.mutex('greedy').acquire()).release();
+      // Asking takes a moment, in which it goes on; waiting for fifty rounds would be luck.
+      expect(rounds - before).toBeLessThan(50);
+    }
+    isOver = true;
+    await greedy;
+  }, 30_000);
+
+  it('readers enter together, and not before a writer of their process that came first', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const [reader, writer] = [
+      request('rw', { mode: SHARED }),
+      request('rw', { mode: EXCLUSIVE, wait: true }),
+    ];
+    const later = [1, 2, 3].map(() => request('rw', { mode: SHARED, wait: true }));
+    await a.claim(reader);
+    await b.claim(writer);
+    for (const each of later) expect((await b.claim(each)).granted).toBe(false);
+    await a.release(reader);
+    await expect.poll(async () => (await b.claim(writer)).granted).toBe(true);
+    await b.release(writer);
+    for (const each of later) await expect.poll(async () => (await b.claim(each)).granted).toBe(true);
+  });
+
+  it('the line of one process has a bound', async () => {
+    const store = stage.store({ lineMax: 2 });
+    await store.claim(request('bound'));
+    for (let n = 0; n < 2; n += 1) await store.claim(request('bound', { wait: true }));
+    await expect(store.claim(request('bound', { wait: true }))).rejects.toMatchObject({ code: 'LINE_FULL' });
+  });
+
+  it('ten thousand tasks that try at once are answered by a few statements', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    await a.claim(request('crowd'));
+    await b.claim(request('warm'));
+    const calls = await stage.callsDuring(async () => {
+      const outcomes = await Promise.all(Array.from({ length: 10_000 }, () => b.claim(request('crowd'))));
+      expect(outcomes.some((outcome) => outcome.granted)).toBe(false);
+    });
+    expect(calls).toBeLessThan(10);
+  });
+});
+
+describe('looking at advisory locks', () => {
+  it('shows who holds a lock in another process, with its id, fence, age and metadata', async () => {
+    const [a, b] = [stage.locks({ owner: 'web-1' }), stage.locks()];
+    const metadata = { job: 'é"\\', text: 'x'.repeat(3_000) };
+    const hold = await a.mutex('shown').acquire({ metadata });
+    const view = await b.inspect('shown');
+    expect(view).toMatchObject({ kind: 'exclusive', waiters: [] });
+    expect(view.holders).toMatchObject([{ id: hold.id, owner: 'web-1', fence: hold.fence, metadata }]);
+    expect(view.holders[0]?.heldForMs).toBeGreaterThanOrEqual(0);
+    expect(await a.inspect('shown')).toMatchObject({ holders: [{ id: hold.id, fence: hold.fence }] });
+    const [row] = await stage.query<{ application_name: string }>(
+      "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE 'web-%'",
+    );
+    expect(row?.application_name).toBe('web-1');
+  });
+
+  it('shows a foreign holder by its application name, and its own silence for a process that is paused', async () => {
+    const other = await stage.foreign('billing');
+    await other.query("SELECT pg_advisory_lock_shared(hashtextextended('mixed', 0))");
+    const locks = stage.locks();
+    const hold = await locks.readWriteLock('mixed').read.acquire();
+    const { holders } = await stage.locks().inspect('mixed');
+    expect(holders).toHaveLength(2);
+    expect(holders).toContainEqual(
+      expect.objectContaining({ owner: 'billing', fence: null, heldForMs: null, mode: { kind: 'shared' } }),
+    );
+    expect(holders).toContainEqual(expect.objectContaining({ id: hold.id, fence: hold.fence }));
+  });
+
+  it('the wait that runs out names the holder', async () => {
+    await stage.locks({ owner: 'the-holder' }).mutex('named').acquire();
+    await expect(stage.locks().mutex('named').acquire({ waitMs: 100 })).rejects.toThrow(/the-holder/);
+  });
+
+  it('lists what this process holds, and says that it cannot know the rest', async () => {
+    const [a, b] = [stage.locks(), stage.locks()];
+    await a.mutex('list:1').acquire();
+    await a.mutex('list:2').acquire();
+    const names: string[] = [];
+    for await (const view of a.list('list:')) names.push(view.name);
+    expect(names.sort()).toEqual(['list:1', 'list:2']);
+    const listed = async (): Promise<void> => {
+      for await (const _ of b.list('list:')) expect.fail('nothing of b is held');
+    };
+    await expect(listed()).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  });
+
+  it('takes one lock from another process, which is told, and leaves it the rest', async () => {
+    const [a, b] = [stage.locks(), stage.locks()];
+    const hold = await a.mutex('evict:1').acquire();
+    const kept = await a.mutex('evict:2').acquire();
+    const { signal } = hold;
+    expect(await b.evict('evict:1', { id: kept.id })).toBe(false);
+    expect(await b.evict('evict:1', { id: hold.id })).toBe(true);
+    await expect.poll(() => signal.aborted).toBe(true);
+    expect(await b.mutex('evict:1').tryAcquire()).not.toBeNull();
+    kept.assertHeld();
+    expect(await kept.release()).toBe(true);
+  });
+
+  it('cannot take a lock from another program, and says how its session can be ended', async () => {
+    const other = await stage.foreign();
+    await other.query("SELECT pg_advisory_lock(hashtextextended('theirs', 0))");
+    const locks = stage.locks();
+    const [holder] = (await locks.inspect('theirs')).holders;
+    await expect(locks.evict('theirs', { id: holder?.id ?? '' })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('pg_terminate_backend'),
+    });
+    expect(await locks.evict('theirs', { id: 'nobody' })).toBe(false);
+  });
+
+  it('letters that are not ours change nothing', async () => {
+    const store = stage.store();
+    const held = request('letters');
+    await store.claim(held);
+    const [pid] = await stage.sessionsWith('letters');
+    const letters = ['', '{', 'null', '[]', '{"n":1}', '{"n":0,"of":1,"part":5}', '{"ask":"evict","n":1}'];
+    for (const letter of letters)
+      await stage.query('SELECT pg_notify($1, $2)', [`holdfast_advisory_${pid}`, letter]);
+    await stage.query("SELECT pg_notify('holdfast_advisory', 'x')");
+    expect((await store.renew(held, { ttlMs: 1_000 })).held).toBe(true);
+    expect(await store.read('letters')).toHaveLength(1);
+  });
+});
+
+describe('fences of advisory locks', () => {
+  it('are the server’s time in µs, and never below what was seen', async () => {
+    const store = stage.store();
+    const first = await store.claim(request('fence'));
+    const nowUs = BigInt(Date.now()) * 1000n;
+    if (!first.granted) throw new Error('not granted');
+    expect(first.fence).toBeGreaterThan(nowUs - 60_000_000n);
+    expect(first.fence).toBeLessThan(nowUs + 60_000_000n);
+    const ahead = request('ahead', { fenceAbove: nowUs + 3_600_000_000n });
+    await expect(store.claim(ahead)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    expect(await stage.sessionsWith('ahead')).toEqual([]);
+  });
+
+  it('are different for readers who ask in one statement', async () => {
+    const store = stage.store();
+    const readers = Array.from({ length: 50 }, () => request('many', { mode: SHARED }));
+    const outcomes = await Promise.all(readers.map((reader) => store.claim(reader)));
+    const fences = outcomes.flatMap((outcome) => (outcome.granted ? [outcome.fence] : []));
+    expect(new Set(fences).size).toBe(50);
+  });
+});
+
+it('a process that is done ends by itself, though its session is open and it holds a lock', async () => {
+  const child = fork(fileURLToPath(new URL('./support/advisory-idler.ts', import.meta.url)), [stage.url], {
+    execArgv: ['--import', 'tsx'],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(0);
+}, 30_000);
