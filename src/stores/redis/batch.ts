@@ -72,15 +72,16 @@ const CALLS_MAX = 8;
 const SLOW_MS = 250;
 
 /**
- * What is asked in one tick travels as one script call. While many calls are on their way, what comes meanwhile is gathered for the next, so the
- * calls grow with the load. Nothing waits on a timer.
+ * The first request goes out at once; what else is asked in the same tick travels as one script call. While many calls are on their way, what comes meanwhile is
+ * gathered for the next, so the calls grow with the load. Nothing waits on a timer.
  */
 export class Batch<Request, Result> {
   readonly #gate: Gate;
   readonly #clock: Clock;
   readonly #operation: Operation<Request, Result>;
   #queue: Item<Request, Result>[] = [];
-  readonly #calls = new Set<Call<Request, Result>>();
+  /** Those on their way: a few at most. */
+  readonly #calls: Call<Request, Result>[] = [];
   #isDue = false;
   #isWaitingForGate = false;
   #isWatchingSlow = false;
@@ -102,14 +103,23 @@ export class Batch<Request, Result> {
         reject(outOfTime(item));
         return;
       }
-      this.#queue.push(item);
-      if (!this.#isDue) {
-        // After the microtasks of this tick, so that whatever they ask for travels along.
-        this.#isDue = true;
-        process.nextTick(this.#flush);
-      }
       if (!this.#isWatchingSlow) this.#watchSlow();
+      // With nothing on its way there is nothing to gain by waiting for company.
+      if (this.#isIdle && this.#gate.isOpen) this.#send([item]);
+      else this.#enqueue(item);
     });
+  }
+
+  get #isIdle(): boolean {
+    return this.#calls.length === 0 && this.#queue.length === 0;
+  }
+
+  #enqueue(item: Item<Request, Result>): void {
+    this.#queue.push(item);
+    if (this.#isDue) return;
+    // After the microtasks of this tick, so that whatever they ask for travels along.
+    this.#isDue = true;
+    process.nextTick(this.#flush);
   }
 
   readonly #flush = (): void => {
@@ -120,9 +130,9 @@ export class Batch<Request, Result> {
       return;
     }
     const half =
-      this.#calls.size === 0 ? Math.max(Math.ceil(this.#queue.length / 2), HALF_ITEMS_MIN) : CALL_ITEMS_MAX;
+      this.#calls.length === 0 ? Math.max(Math.ceil(this.#queue.length / 2), HALF_ITEMS_MIN) : CALL_ITEMS_MAX;
     const count = Math.min(half, CALL_ITEMS_MAX);
-    while (this.#queue.length > 0 && this.#calls.size < CALLS_MAX) {
+    while (this.#queue.length > 0 && this.#calls.length < CALLS_MAX) {
       const items = this.#next(count);
       if (items.length > 0) this.#send(items);
     }
@@ -153,7 +163,7 @@ export class Batch<Request, Result> {
       sentAt: this.#operation.isTimed() ? instant(this.#clock) : null,
     };
     for (const item of items) item.call = call;
-    this.#calls.add(call);
+    this.#calls.push(call);
     this.#run('evalsha', items).then(
       (reply) => this.#finish(items, call, reply),
       (error: unknown) => this.#onFailure(call, error),
@@ -229,7 +239,9 @@ export class Batch<Request, Result> {
   }
 
   #end(call: Call<Request, Result>): void {
-    if (!this.#calls.delete(call)) return;
+    const at = this.#calls.indexOf(call);
+    if (at < 0) return;
+    this.#calls.splice(at, 1);
     if (this.#queue.length === 0 || this.#isDue) return;
     this.#isDue = true;
     process.nextTick(this.#flush);
@@ -240,7 +252,7 @@ export class Batch<Request, Result> {
     this.#isWatchingSlow = true;
     this.#clock.startTimer(SLOW_MS, () => {
       this.#isWatchingSlow = false;
-      const pending = [...this.#queue, ...[...this.#calls].flatMap((call) => call.items)];
+      const pending = [...this.#queue, ...this.#calls.flatMap((call) => call.items)];
       for (const item of pending) this.#listenTo(item);
       if (pending.length > 0) this.#watchSlow();
     });
