@@ -11,7 +11,7 @@ export interface Clock {
   wallMs(): number;
   /** From 0 up to, but not including, 1. */
   random(): number;
-  /** Calls `fire` once, not before `ms` have passed. Only a timer that is told to keeps the process alive. */
+  /** Calls `fire` once, not before `ms` (or 24 days) have passed. Only a timer that is told to keeps the process alive. */
   startTimer(ms: number, fire: () => void, options?: { keepAlive?: boolean }): Timer;
 }
 
@@ -20,35 +20,16 @@ export interface Timer {
   cancel(): void;
 }
 
-/** Node.js fires at once when asked to wait any longer than this. */
+/** Node.js fires at once when asked to wait any longer than this, which is longer than any time that can be asked of a lock. */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
-
-class SystemTimer implements Timer {
-  #timeout: NodeJS.Timeout;
-
-  constructor(ms: number, fire: () => void, keepAlive: boolean) {
-    this.#timeout = this.#start(ms, fire, keepAlive);
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timeout);
-  }
-
-  #start(ms: number, fire: () => void, keepAlive: boolean): NodeJS.Timeout {
-    const next =
-      ms <= TIMEOUT_MAX_MS
-        ? fire
-        : () => {
-            this.#timeout = this.#start(ms - TIMEOUT_MAX_MS, fire, keepAlive);
-          };
-    const timeout = setTimeout(next, Math.min(Math.max(Math.ceil(ms), 0), TIMEOUT_MAX_MS));
-    return keepAlive ? timeout : timeout.unref();
-  }
-}
 
 export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
   random: () => randomInt(2 ** 47) / 2 ** 47,
-  startTimer: (ms, fire, options) => new SystemTimer(ms, fire, options?.keepAlive === true),
+  startTimer(ms, fire, options) {
+    const timeout = setTimeout(fire, Math.min(Math.ceil(ms), TIMEOUT_MAX_MS));
+    if (options?.keepAlive !== true) timeout.unref();
+    return { cancel: () => clearTimeout(timeout) };
+  },
 };

@@ -2,13 +2,13 @@ import { claimIds, defaultOwner } from './claim-id.ts';
 import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
 import { ClosedError } from './errors.ts';
-import { Events } from './events.ts';
+import { Events, type LockEvents } from './events.ts';
 import { Commands } from './hold/command.ts';
 import type { Grant } from './hold/grant.ts';
 import { Keepalive } from './hold/keepalive.ts';
 import { StayAlive } from './hold/stay-alive.ts';
 import { DEFAULTS, type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
-import type { Store } from './store/store.ts';
+import type { ClaimRef, Store, StoredClaim } from './store/store.ts';
 
 /** Something that must end when the Locks closes: a pending acquire, an observer. */
 export interface Closable {
@@ -43,10 +43,8 @@ export class Core {
   readonly grants = new Set<Grant>();
   readonly closables = new Set<Closable>();
   readonly stoppables = new Set<Stoppable>();
-  /** Clean-ups under way in the background. None of them rejects. */
-  readonly cleanups = new Set<Promise<void>>();
-  readonly #record: StoreRecord;
-  #closed = false;
+  readonly record: StoreRecord;
+  isClosed = false;
   #working = 0;
   #onEnd: (() => void) | null = null;
 
@@ -59,37 +57,40 @@ export class Core {
     this.commands = new Commands(this.clock);
     this.keepalive = new Keepalive(this);
     this.stayAlive = new StayAlive(this.clock);
-    this.#record = RECORDS.get(store) ?? { users: 0, fenceSeen: 0n };
-    this.#record.users += 1;
-    RECORDS.set(store, this.#record);
+    this.record = RECORDS.get(store) ?? { users: 0, fenceSeen: 0n };
+    this.record.users += 1;
+    RECORDS.set(store, this.record);
   }
 
-  get fenceSeen(): bigint {
-    return this.#record.fenceSeen;
+  /** What is known of a lock now. */
+  read(name: string, limitMs: number = DEFAULTS.commandMs): Promise<readonly StoredClaim[]> {
+    return this.commands.run((signal) => this.store.read(name, signal), limitMs);
   }
 
-  sawFence(fence: bigint): void {
-    if (fence > this.#record.fenceSeen) this.#record.fenceSeen = fence;
-  }
-
-  get isClosed(): boolean {
-    return this.#closed;
+  /** Tells those who listen. */
+  emit<E extends keyof LockEvents>(
+    event: E,
+    { name, id }: ClaimRef,
+    detail: Omit<LockEvents[E], 'name' | 'id' | 'owner'>,
+  ): void {
+    if (!this.events.wanted(event)) return;
+    this.events.emit(event, { name, id, owner: this.owner, ...detail } as unknown as LockEvents[E]);
   }
 
   assertOpen(): void {
-    if (this.#closed) throw new ClosedError();
+    if (this.isClosed) throw new ClosedError();
   }
 
   /** No new holds from here on; what waits is refused. */
   refuseNew(): void {
-    this.#closed = true;
+    this.isClosed = true;
     for (const closable of [...this.closables]) closable.onClose(new ClosedError());
   }
 
   /** The last Locks that used the store closes it. */
   async leaveStore(): Promise<void> {
-    this.#record.users -= 1;
-    if (this.#record.users > 0) return;
+    this.record.users -= 1;
+    if (this.record.users > 0) return;
     RECORDS.delete(this.store);
     // A store that cannot say goodbye to its server must not keep ours from ending.
     await this.commands.run(() => this.store.close(), DEFAULTS.commandMs).catch(() => {});
@@ -111,7 +112,7 @@ export class Core {
   }
 
   get isBusy(): boolean {
-    return this.#working > 0 || this.cleanups.size > 0;
+    return this.#working > 0;
   }
 
   /** Resolves when a hold or some work has ended, or after `ms`. */
@@ -126,13 +127,10 @@ export class Core {
     this.#onEnd = null;
   }
 
-  background(work: Promise<void>): void {
-    const quiet = work
-      .catch(() => {})
-      .finally(() => {
-        this.cleanups.delete(quiet);
-        this.#onEnd?.();
-      });
-    this.cleanups.add(quiet);
+  /** Closing waits for it; whether it fails is nobody's business. */
+  background(work: Promise<unknown>): void {
+    this.beginWork();
+    const end = (): void => this.endWork();
+    work.then(end, end);
   }
 }

@@ -14,7 +14,7 @@ const quoted = (text: string): string => JSON.stringify(text);
 const seconds = (ms: number): string => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
 function describeHolder(holder: ClaimView): string {
-  const who = holder.owner === null ? `an unknown owner (claim ${quoted(holder.id)})` : quoted(holder.owner);
+  const who = holder.owner === null ? `claim ${quoted(holder.id)}` : quoted(holder.owner);
   const since = holder.heldForMs === null ? '' : ` for ${seconds(holder.heldForMs)}`;
   const until = holder.expiresInMs === null ? '' : `, its lease ends in ${seconds(holder.expiresInMs)}`;
   return `${who}${since}${until}`;
@@ -69,9 +69,9 @@ export class LineFullError extends HoldfastError {
 export type LossReason = 'expired' | 'taken' | 'session' | 'closed' | 'released';
 
 const LOSS_TEXT: Record<LossReason, string> = {
-  expired: 'its time ran out before the store confirmed it again',
-  taken: 'the store says that it is no longer ours',
-  session: 'the session that carried it is gone',
+  expired: 'its time ran out unconfirmed',
+  taken: 'the store says so',
+  session: 'its session is gone',
   closed: 'its Locks was closed',
   released: 'it was released',
 };

@@ -1,4 +1,4 @@
-import { checkCount, checkFunction, checkName } from './checks.ts';
+import { checkCount, checkName, checkType } from './checks.ts';
 import { Core } from './core.ts';
 import { InvalidArgumentError } from './errors.ts';
 import { isEvent, type LockEvents } from './events.ts';
@@ -57,13 +57,9 @@ export interface Locks extends AsyncDisposable {
 
 /** Makes locks over a store. Throws `InvalidArgumentError` for a bad option. */
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
-  if (typeof store?.claim !== 'function')
-    throw new InvalidArgumentError('store', 'must be a store, such as memoryStore()');
+  if (typeof store?.claim !== 'function') throw new InvalidArgumentError('store', 'must be a store');
   if (options.renewal === 'thread') {
-    throw new InvalidArgumentError(
-      'renewal',
-      "'thread' needs a store that the thread can open by itself: use openLocks",
-    );
+    throw new InvalidArgumentError('renewal', "'thread' needs openLocks");
   }
   return new StoreLocks(new Core(store, options));
 }
@@ -137,20 +133,17 @@ class StoreLocks implements Locks {
     checkStoredName(name);
     if (typeof claim?.id !== 'string' || claim.id === '')
       throw new InvalidArgumentError('claim', 'must have the id of a claim');
-    const { commands, store, clock, events, owner } = this.#core;
+    const { commands, store, clock } = this.#core;
     const ref = { name, id: claim.id };
     const startedMs = clock.monotonicMs();
     const evicted = await commands.run((signal) => store.evict(ref, signal), DEFAULTS.commandMs);
-    if (evicted && events.wanted('evicted')) {
-      events.emit('evicted', { ...ref, owner, tookMs: clock.monotonicMs() - startedMs });
-    }
+    if (evicted) this.#core.emit('evicted', ref, { tookMs: clock.monotonicMs() - startedMs });
     return evicted;
   }
 
   on<E extends keyof LockEvents>(event: E, listener: (e: LockEvents[E]) => void): () => void {
-    if (!isEvent(event))
-      throw new InvalidArgumentError('event', `${JSON.stringify(event)} is no event of Locks`);
-    checkFunction('listener', listener);
+    if (!isEvent(event)) throw new InvalidArgumentError('event', 'is no event');
+    checkType('listener', listener, 'function');
     return this.#core.events.on(event, listener);
   }
 
@@ -191,7 +184,6 @@ class StoreLocks implements Locks {
   }
 
   async #view(name: string): Promise<LockView> {
-    const { commands, store } = this.#core;
-    return viewLock(name, await commands.run((signal) => store.read(name, signal), DEFAULTS.commandMs));
+    return viewLock(name, await this.#core.read(name));
   }
 }

@@ -1,4 +1,4 @@
-import { checkBoolean, checkCount, checkDuration, checkOwner } from './checks.ts';
+import { checkCount, checkDuration, checkOwner, checkType } from './checks.ts';
 import type { Clock } from './clock.ts';
 import { InvalidArgumentError } from './errors.ts';
 import { encodeMetadata, type JsonObject } from './json.ts';
@@ -71,10 +71,16 @@ export interface Settings {
 
 /** Every default, once. */
 export const DEFAULTS = {
-  ttlMs: 30_000,
-  waitMs: 10_000,
-  renew: true,
-  maxHoldMs: Number.POSITIVE_INFINITY,
+  settings: {
+    ttlMs: 30_000,
+    waitMs: 10_000,
+    renew: true,
+    renewEveryMs: null,
+    maxHoldMs: Number.POSITIVE_INFINITY,
+    note: '',
+    signal: undefined,
+    reentrant: false,
+  },
   pollMs: { min: 50, max: 1_000 },
   /** The share of what the store granted after which a hold is renewed: two more tries fit before the deadline. */
   renewShare: 1 / 3,
@@ -83,6 +89,8 @@ export const DEFAULTS = {
   driftMs: 2,
   /** No answer after this long is an unknown answer. */
   commandMs: 5_000,
+  /** The delays after which work in the background is tried again. */
+  retryMs: { min: 100, max: 5_000 },
   /** How long a time-out may spend on finding out who holds the lock. */
   explainMs: 1_000,
   /** How long `close` waits for running holds. */
@@ -100,37 +108,23 @@ export function resolveLocksOptions(options: LocksOptions): Settings {
   checkCount('pollMs.min', pollMs.min, 1, 86_400_000);
   checkCount('pollMs.max', pollMs.max, pollMs.min, 86_400_000);
   if (options.owner !== undefined) checkOwner(options.owner);
-  const base: Settings = {
-    ttlMs: DEFAULTS.ttlMs,
-    waitMs: DEFAULTS.waitMs,
-    renew: DEFAULTS.renew,
-    renewEveryMs: null,
-    maxHoldMs: DEFAULTS.maxHoldMs,
-    pollMs,
-    pollBound: options.pollMs !== undefined,
-    note: '',
-    signal: undefined,
-    reentrant: false,
-  };
-  return resolve(base, options);
+  return resolve({ ...DEFAULTS.settings, pollMs, pollBound: options.pollMs !== undefined }, options);
 }
 
 /** Lays a call's options over those of its primitive. Throws `InvalidArgumentError` before anything is sent. */
 export function resolve(base: Settings, options: AcquireOptions | undefined): Settings {
   if (options === undefined) return base;
-  if (options === null || typeof options !== 'object')
-    throw new InvalidArgumentError('options', 'must be an object');
+  checkType('options', options, 'object');
   const settings: Settings = {
+    ...base,
     ttlMs: checkDuration('ttlMs', options.ttlMs ?? base.ttlMs),
-    waitMs: checkDuration('waitMs', options.waitMs ?? base.waitMs, { zero: true, infinity: true }),
-    renew: checkBoolean('renew', options.renew ?? base.renew),
+    waitMs: checkDuration('waitMs', options.waitMs ?? base.waitMs, ', or 0, or Infinity'),
+    renew: checkType('renew', options.renew ?? base.renew, 'boolean'),
     renewEveryMs: options.renewEveryMs ?? base.renewEveryMs,
-    maxHoldMs: checkDuration('maxHoldMs', options.maxHoldMs ?? base.maxHoldMs, { infinity: true }),
-    pollMs: base.pollMs,
-    pollBound: base.pollBound,
+    maxHoldMs: checkDuration('maxHoldMs', options.maxHoldMs ?? base.maxHoldMs, ', or Infinity'),
     note: options.metadata == null ? base.note : encodeMetadata(options.metadata, DEFAULTS.metadataBytesMax),
     signal: checkSignal(options.signal ?? base.signal),
-    reentrant: checkBoolean('reentrant', options.reentrant ?? base.reentrant),
+    reentrant: checkType('reentrant', options.reentrant ?? base.reentrant, 'boolean'),
   };
   if (settings.renewEveryMs !== null) {
     checkDuration('renewEveryMs', settings.renewEveryMs);

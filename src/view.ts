@@ -36,16 +36,8 @@ export function viewLock(name: string, claims: readonly StoredClaim[]): LockView
   };
 }
 
-export function viewClaim(claim: StoredClaim): ClaimView {
-  return {
-    id: claim.id,
-    owner: claim.owner ?? ownerOf(claim.id),
-    fence: claim.fence,
-    mode: claim.mode,
-    heldForMs: claim.heldForMs,
-    expiresInMs: claim.expiresInMs,
-    metadata: metadataIn(claim.note),
-  };
+export function viewClaim({ granted: _, note, owner, ...claim }: StoredClaim): ClaimView {
+  return { ...claim, owner: owner ?? ownerOf(claim.id), metadata: metadataIn(note) };
 }
 
 /** A note may have been written by another program: what is not a JSON object is not metadata. */

@@ -9,8 +9,9 @@ interface Fan {
   readonly listener: () => void;
 }
 
-/** Calls `callback` once when the signal aborts. The result stops that. */
-export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+/** Calls `callback` once when the signal, if there is one, aborts. The result stops that. */
+export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
+  if (signal === undefined) return () => {};
   let fan = FANS.get(signal);
   if (fan === undefined) {
     const callbacks = new Set<() => void>();

@@ -1,32 +1,33 @@
 import { setMaxListeners } from 'node:events';
 import type { Clock } from '../clock.ts';
-import { HoldfastError, StoreError } from '../errors.ts';
+import { StoreError } from '../errors.ts';
 
 /** Rounds limits up so that commands of about the same time share one signal and one timer. */
 const GRID_MS = 250;
 const GRID_SHORT_MS = 20;
 const SHORT_MS = 2_000;
 
-/** A command under way. */
-class Pending {
-  readonly #reject: (error: unknown) => void;
-  isLate = false;
-
-  constructor(reject: (error: unknown) => void) {
-    this.#reject = reject;
-  }
-
-  giveUp(error: StoreError): void {
-    this.isLate = true;
-    this.#reject(error);
-  }
+/**
+ * What is sent to the store, and what becomes of it: either `onAnswer` or `onFailure` is called, once. An object and not a promise, since an uncontended
+ * acquire spends most of its own time on promises. None of these may throw.
+ */
+export interface Command<T> {
+  /** The time was up before it was answered. */
+  isLate: boolean;
+  send(signal: AbortSignal): Promise<T>;
+  onAnswer(value: T): void;
+  onFailure(error: unknown): void;
+  /**
+   * The answer to a command whose time was up, `null` for an error: a late grant must be cleaned up, and a late confirmation is still
+   * one.
+   */
+  onLate?: ((value: T | null) => void) | undefined;
 }
 
 /** The commands whose time is up at the same instant. */
 interface Batch {
   readonly controller: AbortController;
-  readonly signal: AbortSignal;
-  readonly pending: Set<Pending>;
+  readonly pending: Set<Pick<Command<unknown>, 'isLate' | 'onFailure'>>;
 }
 
 /**
@@ -43,30 +44,34 @@ export class Commands {
 
   /**
    * Settles as `send` does, or rejects with a `StoreError` of unknown outcome after `limitMs` (or a little later). An answer that comes after
-   * that goes to `onLate`, because a late grant must be cleaned up and a late confirmation is still one.
+   * that goes to `onLate`.
    */
   run<T>(
     send: (signal: AbortSignal) => Promise<T>,
     limitMs: number,
     onLate?: (value: T | null) => void,
   ): Promise<T> {
-    const batch = this.#batchFor(limitMs);
     return new Promise<T>((resolve, reject) => {
-      const pending = new Pending(reject);
-      batch.pending.add(pending);
-      sendSafely(() => send(batch.signal)).then(
-        (value) => {
-          batch.pending.delete(pending);
-          if (pending.isLate) onLate?.(value);
-          else resolve(value);
-        },
-        (error: unknown) => {
-          batch.pending.delete(pending);
-          if (pending.isLate) onLate?.(null);
-          else reject(asHoldfastError(error));
-        },
-      );
+      this.start({ isLate: false, send, onAnswer: resolve, onFailure: reject, onLate }, limitMs);
     });
+  }
+
+  /** Sends it now. Fails after `limitMs` (or a little later) with a `StoreError` of unknown outcome. */
+  start<T>(command: Command<T>, limitMs: number): void {
+    const { controller, pending } = this.#batchFor(limitMs);
+    pending.add(command);
+    sendSafely(() => command.send(controller.signal)).then(
+      (value) => {
+        pending.delete(command);
+        if (command.isLate) command.onLate?.(value);
+        else command.onAnswer(value);
+      },
+      (error: unknown) => {
+        pending.delete(command);
+        if (command.isLate) command.onLate?.(null);
+        else command.onFailure(asHoldfastError(error));
+      },
+    );
   }
 
   #batchFor(limitMs: number): Batch {
@@ -75,26 +80,25 @@ export class Commands {
     const end = Math.ceil((now + limitMs) / grid) * grid;
     const found = this.#batches.get(end);
     if (found !== undefined) return found;
-    const controller = new AbortController();
-    const batch: Batch = { controller, signal: controller.signal, pending: new Set() };
+    const batch: Batch = { controller: new AbortController(), pending: new Set() };
     // One signal for many commands: their number of listeners is no leak.
-    setMaxListeners(0, batch.signal);
+    setMaxListeners(0, batch.controller.signal);
     this.#batches.set(end, batch);
-    this.#expireAt(end, now, batch, limitMs);
-    return batch;
-  }
-
-  #expireAt(end: number, now: number, batch: Batch, limitMs: number): void {
     this.#clock.startTimer(end - now, () => {
       this.#batches.delete(end);
-      if (batch.pending.size === 0) return;
-      const error = new StoreError(`The store did not answer within ${Math.round(limitMs)} ms`, {
-        applied: 'unknown',
-      });
-      batch.controller.abort(error);
-      for (const pending of batch.pending) pending.giveUp(error);
-      batch.pending.clear();
+      expire(batch, limitMs);
     });
+    return batch;
+  }
+}
+
+function expire({ controller, pending }: Batch, limitMs: number): void {
+  if (pending.size === 0) return;
+  const error = unknownOutcome(`The store did not answer within ${Math.round(limitMs)} ms`);
+  controller.abort(error);
+  for (const command of pending) {
+    command.isLate = true;
+    command.onFailure(error);
   }
 }
 
@@ -107,30 +111,19 @@ export function sendSafely<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
+export function unknownOutcome(message: string, cause?: unknown): StoreError {
+  return new StoreError(message, { cause, applied: 'unknown' });
+}
+
 /** Whatever else a store throws, nothing is known of what it did. */
-function asHoldfastError(error: unknown): HoldfastError {
-  if (isHoldfastError(error)) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  return new StoreError(`The store failed: ${message}`, { cause: error, applied: 'unknown' });
+function asHoldfastError(error: unknown): unknown {
+  return CODES.test(`${(error as { code?: unknown } | null)?.code}`)
+    ? error
+    : unknownOutcome(`The store failed: ${error instanceof Error ? error.message : String(error)}`, error);
 }
 
-/** By its code, not its class: a store may come from another copy of this package. */
-function isHoldfastError(error: unknown): error is HoldfastError {
-  return (
-    error instanceof HoldfastError ||
-    (error instanceof Error && CODES.has((error as { code?: unknown }).code))
-  );
-}
-
-const CODES: ReadonlySet<unknown> = new Set([
-  'STORE',
-  'QUORUM',
-  'LINE_FULL',
-  'MODE_MISMATCH',
-  'UNSUPPORTED',
-  'INVALID_ARGUMENT',
-  'CLOSED',
-]);
+/** An error is known by its code, not its class: a store may come from another copy of this package. */
+const CODES = /^(?:STORE|QUORUM|LINE_FULL|MODE_MISMATCH|UNSUPPORTED|INVALID_ARGUMENT|CLOSED)$/;
 
 /** May the command have had an effect? */
 export function isUnknown(error: unknown): boolean {

@@ -1,39 +1,49 @@
 import type { Core } from '../core.ts';
+import { DEFAULTS } from '../options.ts';
+import type { ClaimRef } from '../store/store.ts';
 import { isStoreError, isUnknown } from './command.ts';
-import { pause } from './pause.ts';
+import { backoff, pause } from './pause.ts';
 
 /** The last command about a claim. Resolves to whether it found the claim. */
 export type Farewell = (signal: AbortSignal) => Promise<boolean>;
 
-/** How long it is tried before the caller is told that it failed, and how long each try may take. */
+/** How long each try may take, what lies between two, and whether somebody waits for the answer. */
+interface Patience {
+  readonly tryMs: number;
+  readonly min: number;
+  readonly max: number;
+  readonly keepAlive: boolean;
+}
+
+/** How long it is tried before the caller is told that it failed. */
 const ANSWER_MS = 5_000;
-const TRY_MS = 1_500;
-const RETRY_MS = 100;
-const INSIST_EVERY_MS = 500;
+export const TRY_MS = 1_500;
+const AWAITED: Patience = { tryMs: TRY_MS, min: 200, max: 200, keepAlive: true };
+const UNHEARD: Patience = { tryMs: DEFAULTS.commandMs, ...DEFAULTS.retryMs, keepAlive: false };
 
 /** `unknown`: some try before the answer may have been carried out unheard. */
-interface Answer {
+export interface Answer {
   readonly found: boolean;
   readonly unknown: boolean;
 }
 
-/** Sends it until the store answers, while the caller waits. */
-export function sendUntilAnswered(core: Core, send: Farewell): Promise<Answer> {
-  const endMs = core.clock.monotonicMs() + ANSWER_MS;
-  return core.commands.run(send, TRY_MS).then(
-    (found) => ({ found, unknown: false }),
-    (error: unknown) => sendAgain(core, send, endMs, error),
-  );
-}
-
-async function sendAgain(core: Core, send: Farewell, endMs: number, failure: unknown): Promise<Answer> {
+/** Sends it again after a first failure until the store answers, while the caller waits. Rejects with the last failure. */
+export async function sendAgain(
+  core: Core,
+  send: Farewell,
+  failure: unknown,
+  { tryMs, keepAlive, ...delays } = AWAITED,
+  forMs = ANSWER_MS,
+): Promise<Answer> {
   const { commands, clock } = core;
-  for (let error = failure, unknown = false; ; ) {
+  const endMs = clock.monotonicMs() + forMs;
+  for (let error = failure, unknown = false, attempt = 0; ; attempt += 1) {
     unknown ||= isUnknown(error);
-    if (!isStoreError(error) || clock.monotonicMs() + RETRY_MS >= endMs) throw error;
-    await pause(clock, RETRY_MS, { keepAlive: true });
+    const delayMs = backoff(clock, attempt, delays);
+    if (!isStoreError(error) || clock.monotonicMs() + delayMs >= endMs) throw error;
+    await pause(clock, delayMs, { keepAlive });
     try {
-      return { found: await commands.run(send, TRY_MS), unknown };
+      return { found: await commands.run(send, tryMs), unknown };
     } catch (again) {
       error = again;
     }
@@ -41,15 +51,15 @@ async function sendAgain(core: Core, send: Farewell, endMs: number, failure: unk
 }
 
 /** Sends it in the background until the store answers, or until there can be nothing left to say it to. */
-export async function insist(core: Core, send: Farewell, forMs: number): Promise<void> {
-  const { commands, clock } = core;
-  for (const endMs = clock.monotonicMs() + forMs; clock.monotonicMs() < endMs; ) {
-    try {
-      await commands.run(send, TRY_MS);
-      return;
-    } catch (error) {
-      if (!isStoreError(error)) return;
-      await pause(clock, INSIST_EVERY_MS);
-    }
-  }
+export function insist(core: Core, send: Farewell, forMs: number): void {
+  const sent = core.commands.run(send, UNHEARD.tryMs);
+  core.background(sent.catch((error) => sendAgain(core, send, error, UNHEARD, forMs)));
+}
+
+/**
+ * Removes a claim that nobody wants any more, in the background: after an aborted or timed-out wait, an unknown outcome, a late grant. Tried
+ * until the store answers or the claim must have run out by itself.
+ */
+export function cleanUp(core: Core, ref: ClaimRef, ttlMs: number): void {
+  insist(core, (signal) => core.store.release(ref, signal), Math.max(ttlMs, DEFAULTS.placeMs));
 }

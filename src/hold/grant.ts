@@ -3,9 +3,8 @@ import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimRef, Mode } from '../store/store.ts';
-import { cleanUp } from './cleanup.ts';
-import { type Farewell, insist, sendUntilAnswered } from './farewell.ts';
-import type { Lane, LaneEntry } from './lane.ts';
+import { type Answer, cleanUp, insist, sendAgain, TRY_MS } from './farewell.ts';
+import type { LaneEntry } from './lane.ts';
 import { Trust } from './trust.ts';
 import { elapsedMs, type Instant } from './validity.ts';
 
@@ -41,18 +40,16 @@ export class Grant implements LaneEntry {
   #leaving: Promise<boolean> | null = null;
   /** A release may have been carried out whose answer nobody has heard. */
   #mayBeReleased = false;
-  #forgotten = false;
-  #keepsake: Keepsake | 'as it is' | null = null;
+  #keepsake: Keepsake | null = null;
+  #isDetached = false;
   #onEnd: (() => void) | null = null;
 
   // The keep-alive's own; here so that a hold costs one object less.
-  lane: Lane<LaneEntry> | null = null;
-  ahead: LaneEntry | null = null;
-  behind: LaneEntry | null = null;
+  lane: LaneEntry['lane'] = null;
   dueAtMs = 0;
   timer: Timer | null = null;
   retry: Timer | null = null;
-  renewing: Promise<void> | null = null;
+  renewing: Promise<unknown> | null = null;
   sessionWatch: Promise<AsyncDisposable> | null = null;
 
   constructor(
@@ -96,7 +93,9 @@ export class Grant implements LaneEntry {
     return this.#state === 'held';
   }
 
+  /** Also by time, at this instant. */
   get isLost(): boolean {
+    this.remainingMs();
     return this.#state === 'lost';
   }
 
@@ -129,10 +128,7 @@ export class Grant implements LaneEntry {
     this.#error = error;
     this.#end();
     this.#controller?.abort(error);
-    const { events, owner } = this.#core;
-    if (events.wanted('lost')) {
-      events.emit('lost', { ...this.ref, owner, how, error, heldForMs: this.heldForMs() });
-    }
+    this.#core.emit('lost', this.ref, { how, error, heldForMs: this.heldForMs() });
     // Nothing else would ever free it: a session's locks do not run out.
     if (this.#isSession) this.#forget();
   }
@@ -166,16 +162,14 @@ export class Grant implements LaneEntry {
   /** Whether this call gave it up. Rejects with a `StoreError` when the store did not say; then it may be called again. */
   release(): Promise<boolean> {
     if (this.remainingMs() === 0) return this.#releaseAgain();
-    return this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
+    return this.#giveUp();
   }
 
   async #releaseAgain(): Promise<boolean> {
     // Lost by our clock, but the store may still think it ours and keep others waiting.
     if (this.#state === 'lost') this.#forget();
     else if (this.#leaving !== null) await this.#leaving;
-    else if (this.#state === 'leaving') {
-      return await this.#giveUp((signal) => this.#core.store.release(this.ref, signal));
-    }
+    else if (this.#state === 'leaving') return await this.#giveUp();
     return false;
   }
 
@@ -187,26 +181,26 @@ export class Grant implements LaneEntry {
     // A renewal on its way could arrive after the farewell and cut its time short.
     while (this.renewing !== null) await this.renewing;
     if (this.remainingMs() === 0) return false;
-    const keepsake = { ttlMs, note };
-    this.#keepsake = keepsake;
-    return await this.#giveUp(this.#farewellWith(keepsake));
+    this.#keepsake = { ttlMs, note };
+    return await this.#giveUp();
   }
 
-  #farewellWith(keepsake: Keepsake): Farewell {
-    return async (signal) => (await this.#core.store.renew(this.ref, keepsake, signal)).held;
+  /** The last that the store hears of it. */
+  #farewell(signal: AbortSignal): Promise<boolean> {
+    const { store } = this.#core;
+    if (this.#keepsake === null) return store.release(this.ref, signal);
+    return store.renew(this.ref, this.#keepsake, signal).then(({ held }) => held);
   }
 
   /** Gives the hold up and tells the store nothing: the claim runs out by itself. */
   detach(): void {
-    if (this.#state !== 'held') return;
     this.#state = 'released';
-    this.#keepsake = 'as it is';
-    this.#end();
+    this.#isDetached = true;
   }
 
   /** A claim of the same id, given up long ago, may have been carried out after all. */
   onLateClaim(): void {
-    if (this.#state === 'held' || this.#keepsake !== null) {
+    if (this.#state === 'held' || this.#keepsake !== null || this.#isDetached) {
       this.onLateRenewal();
       return;
     }
@@ -217,52 +211,58 @@ export class Grant implements LaneEntry {
 
   /** A renewal, given up long ago, may have cut short what was left behind. */
   onLateRenewal(): void {
-    if (this.#state === 'held' || this.#keepsake === null || this.#keepsake === 'as it is') return;
-    this.#core.background(insist(this.#core, this.#farewellWith(this.#keepsake), this.ttlMs));
+    if (this.#state !== 'held' && this.#keepsake !== null) this.#insist();
   }
 
-  #giveUp(send: Farewell): Promise<boolean> {
+  #insist(): void {
+    insist(this.#core, (signal) => this.#farewell(signal), this.ttlMs);
+  }
+
+  #giveUp(): Promise<boolean> {
+    const core = this.#core;
+    const startedMs = core.clock.monotonicMs();
     this.#state = 'leaving';
     this.#end();
-    this.#core.beginWork();
-    this.#leaving = this.#leave(send);
+    core.beginWork();
+    const send = (signal: AbortSignal): Promise<boolean> => this.#farewell(signal);
+    const left = (answer: Answer): boolean => this.#left(answer, startedMs);
+    this.#leaving = core.commands.run(send, TRY_MS).then(
+      (found) => left({ found, unknown: false }),
+      (error) =>
+        sendAgain(core, send, error).then(left, (failure) => {
+          this.#stay(failure);
+          throw failure;
+        }),
+    );
     return this.#leaving;
   }
 
-  async #leave(send: Farewell): Promise<boolean> {
-    const { clock, events, owner } = this.#core;
-    const startedMs = clock.monotonicMs();
-    try {
-      const { found, unknown } = await sendUntilAnswered(this.#core, send);
-      // Gone after a release whose answer was lost: that one did it.
-      const given = found || (unknown && this.#keepsake === null);
-      if (!given && !this.#mayBeReleased) {
-        this.lose('taken');
-        return false;
-      }
-      this.#state = 'released';
-      if (given && events.wanted('released')) {
-        const tookMs = clock.monotonicMs() - startedMs;
-        events.emit('released', { ...this.ref, owner, heldForMs: this.heldForMs(), tookMs });
-      }
-      return given;
-    } catch (error) {
-      if (events.wanted('releaseFailed')) {
-        events.emit('releaseFailed', { ...this.ref, owner, error, heldForMs: this.heldForMs() });
-      }
-      if (this.#keepsake === null) this.#forget();
-      else this.#core.background(insist(this.#core, send, this.ttlMs));
-      throw error;
-    } finally {
-      this.#leaving = null;
-      this.#core.endWork();
+  #left({ found, unknown }: Answer, startedMs: number): boolean {
+    this.#leaving = null;
+    // Gone after a release whose answer was lost: that one did it.
+    const given = found || (unknown && this.#keepsake === null);
+    if (given || this.#mayBeReleased) this.#state = 'released';
+    else this.lose('taken');
+    if (given && this.#core.events.wanted('released')) {
+      const tookMs = this.#core.clock.monotonicMs() - startedMs;
+      this.#core.emit('released', this.ref, { heldForMs: this.heldForMs(), tookMs });
     }
+    this.#core.endWork();
+    return given;
+  }
+
+  /** Nobody knows whether it is gone. */
+  #stay(error: unknown): void {
+    this.#leaving = null;
+    this.#core.emit('releaseFailed', this.ref, { error, heldForMs: this.heldForMs() });
+    if (this.#keepsake === null) this.#forget();
+    else this.#insist();
+    this.#core.endWork();
   }
 
   /** Removes in the background what the store may still have of it. */
   #forget(): void {
-    if (this.#forgotten || this.#error?.how === 'taken') return;
-    this.#forgotten = true;
+    if (this.#mayBeReleased || this.#error?.how === 'taken') return;
     this.#mayBeReleased = true;
     cleanUp(this.#core, this.ref, this.ttlMs);
   }

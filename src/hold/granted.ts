@@ -1,8 +1,8 @@
 import type { Core } from '../core.ts';
 import type { ClaimRef } from '../store/store.ts';
-import type { Want } from './acquire.ts';
 import { Grant } from './grant.ts';
 import { elapsedMs, type Instant, trustedMs } from './validity.ts';
+import type { Want } from './want.ts';
 
 /** What became of a claim that was granted. */
 interface Granted {
@@ -18,7 +18,7 @@ export function grantOf(
   outcome: Granted,
   sent: Instant,
 ): Grant | null {
-  core.sawFence(outcome.fence);
+  if (outcome.fence > core.record.fenceSeen) core.record.fenceSeen = outcome.fence;
   const isLate = elapsedMs(core.clock, sent) >= trustedMs(outcome.validForMs);
   if (isLate && want.detached !== true) return null;
   const grant = new Grant(core, ref, want.mode, want.settings, outcome.fence, sent, outcome.validForMs);

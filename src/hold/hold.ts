@@ -1,6 +1,5 @@
 import { checkDuration } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { HoldLostError } from '../errors.ts';
 import type { Grant } from './grant.ts';
 
 /** A granted claim in its owner's hands. */
@@ -83,8 +82,8 @@ export class GrantHold implements Hold {
   }
 
   /** Another hold on the same claim, for code that runs inside this one. Giving it up leaves the claim where it is. */
-  again(): GrantHold {
-    return new InnerHold(this.#core, this.#grant);
+  again(make: (core: Core, grant: Grant) => GrantHold): GrantHold {
+    return make(this.#core, this.#grant);
   }
 
   /** Never rejects: a failed release is an event, and the lease runs out. */
@@ -93,26 +92,6 @@ export class GrantHold implements Hold {
   }
 }
 
-class InnerHold extends GrantHold {
-  #released = false;
-
-  override get remainingMs(): number {
-    return this.#released ? 0 : super.remainingMs;
-  }
-
-  override assertHeld(): void {
-    if (this.#released) throw new HoldLostError(this.name, this.fence, 'released');
-    super.assertHeld();
-  }
-
-  override async extend(ttlMs?: number): Promise<void> {
-    this.assertHeld();
-    await super.extend(ttlMs);
-  }
-
-  override async release(): Promise<boolean> {
-    const held = this.remainingMs > 0;
-    this.#released = true;
-    return held;
-  }
+export function holdOn(core: Core, grant: Grant): GrantHold {
+  return new GrantHold(core, grant);
 }

@@ -7,6 +7,7 @@ import { isUnknown, sendSafely } from './command.ts';
 import type { Grant } from './grant.ts';
 import { Lane } from './lane.ts';
 import { type Instant, instant } from './validity.ts';
+import { disposeQuietly } from './wait.ts';
 
 /** How often the two clocks are compared while anything is held: a host that slept is noticed this soon after it wakes. */
 const JUMP_CHECK_MS = 1_000;
@@ -26,6 +27,9 @@ const RENEW_SHARE_MAX = 3 / 4;
 export class Keepalive {
   readonly #core: Core;
   readonly #lanes = new Map<number, Lane<Grant>>();
+  /** Almost all holds of a Locks are renewed at the same interval. */
+  #lastLane: Lane<Grant> | null = null;
+  #lastEveryMs = 0;
   #jumpTimer: Timer | null = null;
   #clockGapMs = 0;
 
@@ -43,7 +47,7 @@ export class Keepalive {
 
   stop(grant: Grant): void {
     this.#unschedule(grant);
-    grant.sessionWatch?.then((watch) => watch[Symbol.asyncDispose]()).catch(() => {});
+    disposeQuietly(grant.sessionWatch);
     grant.sessionWatch = null;
   }
 
@@ -67,10 +71,7 @@ export class Keepalive {
     // One command at a time for each hold, so that the order of sending is the order of the answers.
     while (grant.renewing !== null) await grant.renewing;
     grant.assertHeld();
-    let failure: unknown = null;
-    await this.#exclusively(grant, async () => {
-      failure = await this.#attempt(grant, ttlMs);
-    });
+    const failure = await this.#renew(grant, ttlMs);
     if (failure !== null) throw failure;
     grant.assertHeld();
   }
@@ -93,8 +94,9 @@ export class Keepalive {
 
   /** Two significant digits, so that slightly different grants share a lane. */
   #laneFor(everyMs: number): Lane<Grant> {
-    const unit = 10 ** Math.max(Math.floor(Math.log10(Math.max(everyMs, 1))) - 1, 0);
-    const delayMs = Math.max(Math.floor(everyMs / unit) * unit, 1);
+    if (everyMs === this.#lastEveryMs && this.#lastLane !== null) return this.#lastLane;
+    this.#lastEveryMs = everyMs;
+    const delayMs = Math.max(Number(everyMs.toPrecision(2)), 1);
     let lane = this.#lanes.get(delayMs);
     if (lane === undefined) {
       lane = new Lane(this.#core.clock, delayMs, delayMs * SLACK_SHARE, (due) => {
@@ -102,26 +104,24 @@ export class Keepalive {
       });
       this.#lanes.set(delayMs, lane);
     }
+    this.#lastLane = lane;
     return lane;
   }
 
   #renewDue(grant: Grant): void {
     if (grant.renewing !== null || grant.remainingMs() === 0) return;
     this.#watchDeadline(grant);
-    void this.#exclusively(grant, async () => {
-      await this.#attempt(grant, grant.ttlMs);
-    });
-  }
-
-  async #exclusively(grant: Grant, work: () => Promise<void>): Promise<void> {
-    const renewing = work().finally(() => {
-      grant.renewing = null;
-    });
-    grant.renewing = renewing;
-    await renewing;
+    void this.#renew(grant, grant.ttlMs);
   }
 
   /** One renewal. Resolves to `null`, or to why it failed; then the next try is already set. */
+  #renew(grant: Grant, ttlMs: number): Promise<unknown> {
+    grant.renewing = this.#attempt(grant, ttlMs).finally(() => {
+      grant.renewing = null;
+    });
+    return grant.renewing;
+  }
+
   async #attempt(grant: Grant, ttlMs: number): Promise<unknown> {
     const { clock, commands, store } = this.#core;
     const sent = instant(clock);
@@ -160,11 +160,8 @@ export class Keepalive {
     if (!grant.trust.confirm(sent, outcome.validForMs)) return;
     grant.setTtl(ttlMs);
     if (grant.remainingMs() === 0) return;
-    const { events, owner, clock } = this.#core;
-    if (events.wanted('renewed')) {
-      const tookMs = clock.monotonicMs() - sent.monotonicMs;
-      events.emit('renewed', { ...grant.ref, owner, tookMs, validForMs: outcome.validForMs });
-    }
+    const tookMs = this.#core.clock.monotonicMs() - sent.monotonicMs;
+    this.#core.emit('renewed', grant.ref, { tookMs, validForMs: outcome.validForMs });
     this.#unschedule(grant);
     this.start(grant, sent.monotonicMs, outcome.validForMs);
   }
@@ -172,10 +169,10 @@ export class Keepalive {
   #onFailure(grant: Grant, error: unknown): void {
     const remainingMs = grant.remainingMs();
     if (remainingMs === 0) return;
-    const { events, owner, clock } = this.#core;
-    if (events.wanted('renewFailed')) events.emit('renewFailed', { ...grant.ref, owner, error, remainingMs });
+    this.#core.emit('renewFailed', grant.ref, { error, remainingMs });
     if (!grant.renew) return;
-    const delayMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
+    const share = RETRY_SHARE * (0.5 + this.#core.clock.random() / 2);
+    const delayMs = Math.max(remainingMs * share, RETRY_MIN_MS);
     this.#retryAfter(grant, delayMs);
   }
 

@@ -1,15 +1,13 @@
 import type { Clock, Timer } from '../clock.ts';
 
-/** Something that is due after a lane's delay. Linked by the lane itself, so that joining and leaving allocate nothing. */
+/** Something that is due after a lane's delay. */
 export interface LaneEntry {
-  lane: Lane<LaneEntry> | null;
-  ahead: LaneEntry | null;
-  behind: LaneEntry | null;
+  lane: { leave(entry: LaneEntry): void } | null;
   dueAtMs: number;
 }
 
 /**
- * Many equal delays behind one timer: whoever joins later is due later, so a list in order of joining is in order of time. What is due
+ * Many equal delays behind one timer: whoever joins later is due later, so a set, which keeps the order of joining, is in order of time. What is due
  * within `slackMs` fires together, so that work which can travel together does.
  */
 export class Lane<E extends LaneEntry> {
@@ -17,8 +15,7 @@ export class Lane<E extends LaneEntry> {
   readonly #delayMs: number;
   readonly #slackMs: number;
   readonly #fire: (due: E[]) => void;
-  #first: LaneEntry | null = null;
-  #last: LaneEntry | null = null;
+  readonly #entries = new Set<LaneEntry>();
   #timer: Timer | null = null;
 
   constructor(clock: Clock, delayMs: number, slackMs: number, fire: (due: E[]) => void) {
@@ -29,26 +26,16 @@ export class Lane<E extends LaneEntry> {
   }
 
   join(entry: E, nowMs: number): void {
-    entry.lane = this as unknown as Lane<LaneEntry>;
+    entry.lane = this;
     entry.dueAtMs = nowMs + this.#delayMs;
-    entry.ahead = this.#last;
-    entry.behind = null;
-    if (this.#last === null) this.#first = entry;
-    else this.#last.behind = entry;
-    this.#last = entry;
+    this.#entries.add(entry);
     // A timer left over from an entry that has gone since is early for this one at worst, and then set again.
     this.#timer ??= this.#clock.startTimer(this.#delayMs, this.#onTimer);
   }
 
-  leave(entry: E): void {
-    if (entry.lane !== (this as unknown as Lane<LaneEntry>)) return;
-    if (entry.ahead === null) this.#first = entry.behind;
-    else entry.ahead.behind = entry.behind;
-    if (entry.behind === null) this.#last = entry.ahead;
-    else entry.behind.ahead = entry.ahead;
+  leave(entry: LaneEntry): void {
     entry.lane = null;
-    entry.ahead = null;
-    entry.behind = null;
+    this.#entries.delete(entry);
   }
 
   /** Stops the timer of a lane that nobody is in. */
@@ -60,20 +47,16 @@ export class Lane<E extends LaneEntry> {
   readonly #onTimer = (): void => {
     this.#timer = null;
     const now = this.#clock.monotonicMs();
-    const due: E[] = [];
-    if (this.#first !== null && this.#first.dueAtMs <= now) {
-      for (
-        let entry = this.#first;
-        entry !== null && entry.dueAtMs <= now + this.#slackMs;
-        entry = this.#first
-      ) {
-        this.leave(entry as E);
-        due.push(entry as E);
+    const due: LaneEntry[] = [];
+    for (const entry of this.#entries) {
+      const waitMs = entry.dueAtMs - now;
+      if (waitMs > (due.length > 0 ? this.#slackMs : 0)) {
+        this.#timer = this.#clock.startTimer(Math.max(waitMs, 1), this.#onTimer);
+        break;
       }
+      this.leave(entry);
+      due.push(entry);
     }
-    if (this.#first !== null) {
-      this.#timer = this.#clock.startTimer(Math.max(this.#first.dueAtMs - now, 1), this.#onTimer);
-    }
-    if (due.length > 0) this.#fire(due);
+    this.#fire(due as E[]);
   };
 }

@@ -16,7 +16,6 @@ export function pause(
 ): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.startTimer(ms, resolve, { keepAlive });
-    if (signal === undefined) return;
     onAbort(signal, () => {
       timer.cancel();
       resolve();

@@ -9,17 +9,17 @@ import { onAbort } from './abort.ts';
  */
 export class Wait implements Closable {
   readonly #core: Core;
-  readonly #stopListening: (() => void) | null;
+  readonly #stopListening: () => void;
   #timer: Timer | null = null;
   #keepsAlive = false;
   #rise: (() => void) | null = null;
   #woken = false;
   #stopped: { readonly reason: unknown } | null = null;
-  #onStop: (() => void) | null = null;
+  #onStop: ((reason: unknown) => void) | null = null;
 
   constructor(core: Core, signal: AbortSignal | undefined) {
     this.#core = core;
-    this.#stopListening = signal === undefined ? null : onAbort(signal, () => this.#stop(signal.reason));
+    this.#stopListening = onAbort(signal, () => this.#stop(signal?.reason));
     core.closables.add(this);
   }
 
@@ -42,11 +42,16 @@ export class Wait implements Closable {
     work.catch(() => {});
     this.throwIfStopped();
     return await new Promise<T>((resolve, reject) => {
-      this.#onStop = () => reject(this.#stopped?.reason);
+      this.#onStop = reject;
       work.then(resolve, reject);
     }).finally(() => {
       this.#onStop = null;
     });
+  }
+
+  /** Calls back when the wait is cut short, if that is not over before: `null` ends it. */
+  onStop(callback: ((reason: unknown) => void) | null): void {
+    this.#onStop = callback;
   }
 
   /** Resolves after a wake-up, also one that came before, or after `ms`. Rejects when the wait is cut short. */
@@ -64,7 +69,7 @@ export class Wait implements Closable {
         if (this.#stopped === null) resolve();
         else reject(this.#stopped.reason);
       };
-      if (ms !== Number.POSITIVE_INFINITY) this.#timer = this.#core.clock.startTimer(ms, this.wake);
+      this.#timer = this.#core.clock.startTimer(ms, this.wake);
     });
   }
 
@@ -77,7 +82,7 @@ export class Wait implements Closable {
 
   end(): void {
     if (this.#keepsAlive) this.#core.stayAlive.end();
-    this.#stopListening?.();
+    this.#stopListening();
     this.#core.closables.delete(this);
   }
 
@@ -89,6 +94,11 @@ export class Wait implements Closable {
     if (this.#stopped !== null) return;
     this.#stopped = { reason };
     this.#rise?.();
-    this.#onStop?.();
+    this.#onStop?.(reason);
   }
+}
+
+/** Ends a watch, also one that has not begun yet. */
+export function disposeQuietly(watch: Promise<AsyncDisposable> | null): void {
+  watch?.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});
 }

@@ -1,11 +1,11 @@
-import { checkDuration, checkFunction, checkName } from '../checks.ts';
+import { checkName, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
-import type { Grant } from '../hold/grant.ts';
-import type { Hold } from '../hold/hold.ts';
+import { type Hold, holdOn } from '../hold/hold.ts';
 import { pause } from '../hold/pause.ts';
 import { runHeld } from '../hold/run.ts';
+import type { Want } from '../hold/want.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
 import type { Lockable } from './lockable.ts';
 import { EXCLUSIVE } from './mutex.ts';
@@ -29,7 +29,7 @@ export class AllLock implements Lockable<HoldAll> {
 
   constructor(core: Core, names: readonly string[], options?: AcquireOptions) {
     if (!Array.isArray(names) || names.length === 0)
-      throw new InvalidArgumentError('names', 'must be a list of at least one name');
+      throw new InvalidArgumentError('names', 'must be a list of names');
     for (const name of names) checkName(name, 'names');
     this.#core = core;
     this.#names = [...new Set<string>(names)].sort(byBytes);
@@ -38,55 +38,47 @@ export class AllLock implements Lockable<HoldAll> {
 
   async acquire(options?: AcquireOptions): Promise<HoldAll> {
     const settings = resolveAll(this.#settings, options);
-    const startedMs = this.#core.clock.monotonicMs();
-    const waitedMs = (): number => this.#core.clock.monotonicMs() - startedMs;
+    const { clock } = this.#core;
+    const startedMs = clock.monotonicMs();
     for (;;) {
-      const hold = await this.#take((name, id) => {
-        const waitMs = Math.max(settings.waitMs - waitedMs(), 0);
-        return acquire(this.#core, { name, id, mode: EXCLUSIVE, settings: { ...settings, waitMs } });
-      }).catch((error: unknown) => {
-        if (!(error instanceof AcquireTimeoutError)) throw error;
-        throw new AcquireTimeoutError(error.lock, waitedMs(), error.holders, error.position);
-      });
+      const hold = await this.#take(settings, (want) => acquire(this.#core, { ...want, startedMs }, holdOn));
       if (hold !== null) return hold;
       // One of the first was lost while we waited for the last: begin again with what is left of the wait.
-      if (waitedMs() >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs());
+      const waitedMs = clock.monotonicMs() - startedMs;
+      if (waitedMs >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs);
     }
   }
 
   async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<HoldAll | null> {
     const settings = resolveAll(this.#settings, options);
-    return await this.#take((name, id) => tryAcquire(this.#core, { name, id, mode: EXCLUSIVE, settings }));
+    return await this.#take(settings, (want) => tryAcquire(this.#core, want, holdOn));
   }
 
   async run<T>(fn: (hold: HoldAll) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
-    checkFunction('fn', fn);
+    checkType('fn', fn, 'function');
     return await runHeld(await this.acquire(options), fn);
   }
 
-  async #take(takeOne: (name: string, id: string) => Promise<Grant | null>): Promise<HoldAll | null> {
+  async #take(settings: Settings, takeOne: (want: Want) => Promise<Hold | null>): Promise<HoldAll | null> {
     const id = this.#core.nextId();
-    const grants: Grant[] = [];
+    const holds: Hold[] = [];
+    let areHeld = false;
     try {
-      for (const [index, name] of this.#names.entries()) {
-        const grant = await takeOne(name, `${id}.${index}`);
-        if (grant === null) break;
-        grants.push(grant);
+      for (const name of this.#names) {
+        const hold = await takeOne({ name, id: `${id}.${holds.length}`, mode: EXCLUSIVE, settings });
+        if (hold === null) return null;
+        holds.push(hold);
       }
-    } catch (error) {
-      await this.#giveBack(grants);
-      throw error;
+      areHeld = holds.every((hold) => hold.remainingMs > 0);
+      return areHeld ? new Holds(id, holds) : null;
+    } finally {
+      if (!areHeld) await this.#giveBack(holds);
     }
-    if (grants.length === this.#names.length && grants.every((grant) => grant.remainingMs() > 0)) {
-      return new GrantsHold(this.#core, id, grants);
-    }
-    await this.#giveBack(grants);
-    return null;
   }
 
   /** Not for long: a release that fails is tried again in the background, and must not hide why we give them back. */
-  async #giveBack(grants: readonly Grant[]): Promise<void> {
-    const given = Promise.allSettled(grants.map((grant) => grant.release()));
+  async #giveBack(holds: readonly Hold[]): Promise<void> {
+    const given = Promise.allSettled(holds.map((hold) => hold.release()));
     await Promise.race([given, pause(this.#core.clock, DEFAULTS.explainMs)]);
   }
 }
@@ -102,11 +94,10 @@ function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-class GrantsHold implements HoldAll {
+class Holds implements HoldAll {
   readonly id: string;
   readonly names: readonly string[];
-  readonly #core: Core;
-  readonly #grants: readonly Grant[];
+  readonly #holds: readonly Hold[];
   #signal: AbortSignal | null = null;
   /** An own function property, as that of a `Hold`: no copy of it can be sent to a thread. */
   readonly toJSON = (): object => ({
@@ -115,46 +106,42 @@ class GrantsHold implements HoldAll {
     remainingMs: Math.floor(this.remainingMs),
   });
 
-  constructor(core: Core, id: string, grants: readonly Grant[]) {
-    this.#core = core;
+  constructor(id: string, holds: readonly Hold[]) {
     this.id = id;
-    this.#grants = grants;
-    this.names = grants.map((grant) => grant.ref.name);
+    this.#holds = holds;
+    this.names = holds.map((hold) => hold.name);
   }
 
   fenceOf(name: string): bigint {
-    const grant = this.#grants.find((each) => each.ref.name === name);
-    if (grant === undefined)
-      throw new InvalidArgumentError('name', `${JSON.stringify(name)} is not among the locks held`);
-    return grant.fence;
+    const hold = this.#holds.find((each) => each.name === name);
+    if (hold === undefined) throw new InvalidArgumentError('name', 'is not among the locks held');
+    return hold.fence;
   }
 
   get signal(): AbortSignal {
     // Each part's own signal notices a loss by time when asked.
-    const parts = this.#grants.map((grant) => grant.signal);
+    const parts = this.#holds.map((hold) => hold.signal);
     this.#signal ??= AbortSignal.any(parts);
     return this.#signal;
   }
 
   get remainingMs(): number {
-    return Math.min(...this.#grants.map((grant) => grant.remainingMs()));
+    return Math.min(...this.#holds.map((hold) => hold.remainingMs));
   }
 
   assertHeld(): void {
-    for (const grant of this.#grants) grant.assertHeld();
+    for (const hold of this.#holds) hold.assertHeld();
   }
 
   async extend(ttlMs?: number): Promise<void> {
-    if (ttlMs !== undefined) checkDuration('ttlMs', ttlMs);
-    await Promise.all(this.#grants.map((grant) => this.#core.keepalive.extend(grant, ttlMs ?? grant.ttlMs)));
+    await Promise.all(this.#holds.map((hold) => hold.extend(ttlMs)));
   }
 
   /** True when this call gave all of them up. All are tried before the first failure is thrown. */
   async release(): Promise<boolean> {
-    const results = await Promise.allSettled(this.#grants.map((grant) => grant.release()));
-    const failed = results.find((result) => result.status === 'rejected');
-    if (failed !== undefined) throw failed.reason;
-    return results.every((result) => result.status === 'fulfilled' && result.value);
+    const releases = this.#holds.map((hold) => hold.release());
+    await Promise.allSettled(releases);
+    return (await Promise.all(releases)).every(Boolean);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

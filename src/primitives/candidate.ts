@@ -46,9 +46,9 @@ export class Campaign implements Candidate, Stoppable {
     this.#handlers = handlers;
     core.stoppables.add(this);
     core.stayAlive.begin();
-    const stopListening = signal === undefined ? null : onAbort(signal, () => void this.stop());
+    const stopListening = onAbort(signal, () => void this.stop());
     this.#ended = this.#stand().finally(() => {
-      stopListening?.();
+      stopListening();
       core.stoppables.delete(this);
       core.stayAlive.end();
     });
@@ -59,7 +59,7 @@ export class Campaign implements Candidate, Stoppable {
   }
 
   async stop(): Promise<void> {
-    this.#stopped.abort(new ClosedError('The candidate was stopped'));
+    this.#stopped.abort(new ClosedError());
     const grant = this.#grant;
     // Not for `onElected`, which may take its time to end: others lead from here on, and this candidate stands no more.
     await (grant === null ? this.#ended : resign(grant, this.#core.isClosed ? 'closed' : 'released'));
@@ -93,7 +93,11 @@ export class Campaign implements Candidate, Stoppable {
     this.#grant = grant;
     try {
       const term = new GrantHold(this.#core, grant);
-      const told = onlyOnce((reason: Error) => callListener('onLost', () => this.#handlers.onLost?.(reason)));
+      let isTold = false;
+      const told = (reason: Error): void => {
+        if (!isTold) callListener('onLost', () => this.#handlers.onLost?.(reason));
+        isTold = true;
+      };
       const over = whenOver(grant, term.signal, told);
       const work = this.#elected(term);
       const failure = await Promise.race([over, work.then((failed) => failed ?? over)]);
@@ -131,14 +135,6 @@ function whenOver(grant: Grant, signal: AbortSignal, tell: (reason: Error) => vo
     signal.addEventListener('abort', onOver, { once: true });
     grant.whenOver(onOver);
   });
-}
-
-function onlyOnce<T>(call: (value: T) => void): (value: T) => void {
-  let called = false;
-  return (value) => {
-    if (!called) call(value);
-    called = true;
-  };
 }
 
 /** Tells whoever works in this term to end, and gives it up. A silent store only makes the others wait for the lease. */

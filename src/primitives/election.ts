@@ -1,10 +1,10 @@
-import { checkFunction, checkName } from '../checks.ts';
+import { checkName, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { onAbort } from '../hold/abort.ts';
-import { acquire } from '../hold/acquire.ts';
+import { acquire, asGrant } from '../hold/acquire.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
-import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
+import { type AcquireOptions, resolve, type Settings } from '../options.ts';
 import { type ClaimView, viewClaim } from '../view.ts';
 import { Campaign, type Candidate, type ElectionHandlers } from './candidate.ts';
 import { EXCLUSIVE } from './mutex.ts';
@@ -49,7 +49,7 @@ export class NamedElection implements Election {
     fn: (term: Hold) => Promise<void>,
     options: { signal?: AbortSignal | undefined } = {},
   ): Promise<void> {
-    checkFunction('fn', fn);
+    checkType('fn', fn, 'function');
     this.#core.assertOpen();
     const signal = options.signal ?? this.#settings.signal;
     this.#core.stayAlive.begin();
@@ -61,8 +61,7 @@ export class NamedElection implements Election {
   }
 
   async leader(): Promise<ClaimView | null> {
-    const { commands, store } = this.#core;
-    const claims = await commands.run((signal) => store.read(this.#name, signal), DEFAULTS.commandMs);
+    const claims = await this.#core.read(this.#name);
     const holder = claims.find((claim) => claim.granted);
     return holder === undefined ? null : viewClaim(holder);
   }
@@ -72,18 +71,12 @@ export class NamedElection implements Election {
   }
 
   async #campaign(signal: AbortSignal | undefined): Promise<Grant> {
-    const { events, owner, clock } = this.#core;
+    const { clock } = this.#core;
     const startedMs = clock.monotonicMs();
     const settings = { ...this.#settings, signal };
-    const grant = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings });
-    if (events.wanted('leader')) {
-      events.emit('leader', {
-        ...grant.ref,
-        owner,
-        fence: grant.fence,
-        waitedMs: clock.monotonicMs() - startedMs,
-      });
-    }
+    const grant = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings }, asGrant);
+    const waitedMs = clock.monotonicMs() - startedMs;
+    this.#core.emit('leader', grant.ref, { fence: grant.fence, waitedMs });
     return grant;
   }
 
@@ -95,26 +88,21 @@ export class NamedElection implements Election {
   ): Promise<boolean> {
     const stoppable = { stop: async () => grant.interrupt('closed') };
     this.#core.stoppables.add(stoppable);
-    const stopListening = signal === undefined ? null : onAbort(signal, () => grant.interrupt('released'));
+    const stopListening = onAbort(signal, () => grant.interrupt('released'));
     try {
       // The abort may have come together with the grant.
       signal?.throwIfAborted();
       await fn(new GrantHold(this.#core, grant));
-      return !hasLost(grant);
+      return !grant.isLost;
     } catch (error) {
       signal?.throwIfAborted();
-      if (!hasLost(grant)) throw error;
+      if (!grant.isLost) throw error;
       return false;
     } finally {
-      stopListening?.();
+      stopListening();
       this.#core.stoppables.delete(stoppable);
       await grant.release().catch(() => {});
       signal?.throwIfAborted();
     }
   }
-}
-
-function hasLost(grant: Grant): boolean {
-  grant.remainingMs();
-  return grant.isLost;
 }

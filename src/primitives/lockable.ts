@@ -1,8 +1,9 @@
-import { checkFunction, checkName } from '../checks.ts';
+import { checkName, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
-import { GrantHold, type Hold } from '../hold/hold.ts';
+import { type GrantHold, type Hold, holdOn } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
+import type { Want } from '../hold/want.ts';
 import { type AcquireOptions, resolve, type Settings } from '../options.ts';
 import type { Mode } from '../store/store.ts';
 
@@ -44,49 +45,44 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
   /** Not async itself: each frame that a waiter keeps counts when ten thousand wait. */
   acquire(options?: O): Promise<Hold> {
     try {
-      const mode = this.#modeOf(options);
-      const settings = resolve(this.#settings, options);
-      return settings.reentrant ? this.#acquireAgain(mode, settings) : this.#acquire(mode, settings);
+      return this.#acquire(this.#want(options));
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
   async tryAcquire(options?: Omit<O, 'waitMs'>): Promise<Hold | null> {
-    const mode = this.#modeOf(options as Partial<O> | undefined);
-    const settings = resolve(this.#settings, options);
-    const again = await this.#again(mode, settings);
-    if (again !== null) return again;
-    const grant = await tryAcquire(this.#core, { name: this.#name, mode, settings });
-    return grant === null ? null : new GrantHold(this.#core, grant);
-  }
-
-  async run<T>(fn: (hold: Hold) => T | Promise<T>, options?: O): Promise<T> {
-    checkFunction('fn', fn);
-    const mode = this.#modeOf(options);
-    const settings = resolve(this.#settings, options);
-    if (!settings.reentrant) return await runHeld(await this.#acquire(mode, settings), fn);
-    const hold = await this.#acquireAgain(mode, settings);
-    const { runInside } = await import('./reentry.ts');
-    return await runHeld(hold, (held) => runInside({ core: this.#core, hold: held, mode }, () => fn(held)));
-  }
-
-  async #acquireAgain(mode: Mode, settings: Settings): Promise<GrantHold> {
-    return (await this.#again(mode, settings)) ?? (await this.#acquire(mode, settings));
-  }
-
-  #acquire(mode: Mode, settings: Settings): Promise<GrantHold> {
-    return acquire(this.#core, { name: this.#name, mode, settings }).then(
-      (grant) => new GrantHold(this.#core, grant),
+    const want = this.#want(options as Partial<O> | undefined);
+    return (
+      (want.settings.reentrant ? (await reentry()).enclosing(this.#core, want) : null) ??
+      (await tryAcquire(this.#core, want, holdOn))
     );
   }
 
-  async #again(mode: Mode, settings: Settings): Promise<GrantHold | null> {
-    if (!settings.reentrant) return null;
-    this.#core.assertOpen();
-    settings.signal?.throwIfAborted();
-    // Loaded when it is first asked for: following the asynchronous context slows every promise of the process down.
-    const { enclosing } = await import('./reentry.ts');
-    return enclosing(this.#core, this.#name, mode);
+  async run<T>(fn: (hold: Hold) => T | Promise<T>, options?: O): Promise<T> {
+    checkType('fn', fn, 'function');
+    const want = this.#want(options);
+    const hold = await this.#acquire(want);
+    if (!want.settings.reentrant) return await runHeld(hold, fn);
+    const { runInside } = await reentry();
+    return await runHeld(hold, (held) => runInside(this.#core, want.mode, held, fn));
+  }
+
+  #want(options: Partial<O> | undefined): Want {
+    return {
+      name: this.#name,
+      mode: this.#modeOf(options),
+      settings: resolve(this.#settings, options),
+    };
+  }
+
+  #acquire(want: Want): Promise<GrantHold> {
+    if (!want.settings.reentrant) return acquire(this.#core, want, holdOn);
+    return reentry().then(
+      ({ enclosing }) => enclosing(this.#core, want) ?? acquire(this.#core, want, holdOn),
+    );
   }
 }
+
+/** Loaded when it is first asked for: following the asynchronous context slows every promise of the process down. */
+const reentry = () => import('./reentry.ts');

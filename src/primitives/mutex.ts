@@ -6,7 +6,9 @@ import { type Lockable, NamedLock } from './lockable.ts';
 /** The whole lock. */
 export const EXCLUSIVE: Mode = { kind: 'exclusive' };
 
+const exclusive = (): Mode => EXCLUSIVE;
+
 /** One holder at a time. */
 export function mutex(core: Core, name: string, options?: AcquireOptions): Lockable {
-  return new NamedLock(core, name, options, () => EXCLUSIVE);
+  return new NamedLock(core, name, options, exclusive);
 }

@@ -1,13 +1,12 @@
 import type { Core } from '../core.ts';
 import { isStoreError, sendSafely } from '../hold/command.ts';
 import { backoff } from '../hold/pause.ts';
-import { Wait } from '../hold/wait.ts';
+import { disposeQuietly, Wait } from '../hold/wait.ts';
 import { DEFAULTS } from '../options.ts';
 import type { ClaimView } from '../view.ts';
 
 /** A change that no wake-up told of is seen this soon. */
 const LOOK_EVERY_MS = 5_000;
-const RETRY = { min: 100, max: 5_000 };
 
 export async function* observe(
   core: Core,
@@ -27,7 +26,7 @@ export async function* observe(
     if (!core.isClosed) throw error;
   } finally {
     wait.end();
-    watch.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});
+    disposeQuietly(watch);
   }
 }
 
@@ -54,7 +53,7 @@ async function* changes(
       await wait.sleep(Math.max(Math.min(leader?.expiresInMs ?? LOOK_EVERY_MS, LOOK_EVERY_MS), 100));
     } catch (error) {
       if (!isStoreError(error)) throw error;
-      await wait.sleep(backoff(core.clock, failures++, RETRY));
+      await wait.sleep(backoff(core.clock, failures++, DEFAULTS.retryMs));
     }
   }
 }

@@ -1,10 +1,10 @@
-import { checkDuration, checkFunction, checkName } from '../checks.ts';
+import { checkDuration, checkName, checkTrait, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { UnsupportedError } from '../errors.ts';
-import { tryAcquire } from '../hold/acquire.ts';
+import { asGrant, tryAcquire } from '../hold/acquire.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
-import { type AcquireOptions, DEFAULTS, resolve } from '../options.ts';
+import { type AcquireOptions, resolve } from '../options.ts';
+import { EXCLUSIVE } from './mutex.ts';
 import { namespaced } from './namespace.ts';
 
 /** As for `acquire`, and how long to remember. */
@@ -20,7 +20,7 @@ export type OnceOutcome<T> =
 
 const REMEMBER_MS = 86_400_000;
 /** The note of a claim whose work is done: it stays, unrenewed, until it has been remembered long enough. */
-const DONE = JSON.stringify({ once: 'done' });
+const DONE = '{"once":"done"}';
 
 /** A finished run is a claim that is kept instead of released: whoever asks next finds it, and its note says that it is done. */
 export async function once<T>(
@@ -29,21 +29,17 @@ export async function once<T>(
   fn: (hold: Hold) => T | Promise<T>,
   options: OnceOptions = {},
 ): Promise<OnceOutcome<T>> {
-  if (!core.store.traits.remembers) {
-    throw new UnsupportedError(
-      'This store remembers nothing once its session ends, so it cannot tell what was done',
-    );
-  }
+  checkTrait(core.store, 'remembers', 'once');
   const { rememberMs = REMEMBER_MS, ...rest } = options ?? {};
   checkName(name);
-  checkFunction('fn', fn);
+  checkType('fn', fn, 'function');
   checkDuration('rememberMs', rememberMs);
   const want = {
     name: namespaced('once', name),
-    mode: { kind: 'exclusive' },
+    mode: EXCLUSIVE,
     settings: resolve(core.settings, rest),
   } as const;
-  const grant = await tryAcquire(core, want);
+  const grant = await tryAcquire(core, want, asGrant);
   if (grant === null) return { ran: false, why: await whyNot(core, want.name) };
   // A function that throws gives the claim up for good, and so lets another node try.
   const value = await runHeld(new GrantHold(core, grant), fn, () => grant.leaveBehind(rememberMs, DONE));
@@ -51,6 +47,6 @@ export async function once<T>(
 }
 
 async function whyNot(core: Core, name: string): Promise<'running' | 'done'> {
-  const claims = await core.commands.run((signal) => core.store.read(name, signal), DEFAULTS.commandMs);
+  const claims = await core.read(name);
   return claims.some((claim) => claim.granted && claim.note === DONE) ? 'done' : 'running';
 }

@@ -1,7 +1,7 @@
-import { checkCount, checkDuration, checkName, checkPermits } from '../checks.ts';
+import { checkCount, checkDuration, checkName, checkPermits, checkTrait, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
-import { acquire, tryAcquire, type Want } from '../hold/acquire.ts';
+import { acquire, asGrant, tryAcquire } from '../hold/acquire.ts';
+import type { Want } from '../hold/want.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
 import { namespaced } from './namespace.ts';
 
@@ -26,11 +26,9 @@ export interface RateLimit {
 
 /** What is taken is a permit that nobody gives back: it runs out when the window has moved past it. */
 export function rateLimit(core: Core, name: string, options: RateLimitOptions): RateLimit {
-  const { counting, remembers } = core.store.traits;
-  if (!counting || !remembers)
-    throw new UnsupportedError('This store cannot count what was taken, so it has no rate limits');
-  if (options === null || typeof options !== 'object')
-    throw new InvalidArgumentError('options', 'must name permits and perMs');
+  checkTrait(core.store, 'counting', 'rate limits');
+  checkTrait(core.store, 'remembers', 'rate limits');
+  checkType('options', options, 'object');
   checkName(name);
   const of = checkPermits(options.permits);
   const perMs = checkDuration('perMs', options.perMs);
@@ -42,10 +40,10 @@ export function rateLimit(core: Core, name: string, options: RateLimitOptions): 
   });
   return {
     async take(count = 1, call) {
-      await acquire(core, want(count, call));
+      await acquire(core, want(count, call), asGrant);
     },
     async tryTake(count = 1, call) {
-      return (await tryAcquire(core, want(count, call))) !== null;
+      return (await tryAcquire(core, want(count, call), asGrant)) !== null;
     },
   };
 }

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Core } from '../core.ts';
-import { InvalidArgumentError } from '../errors.ts';
-import type { GrantHold } from '../hold/hold.ts';
+import { HoldLostError, InvalidArgumentError } from '../errors.ts';
+import { GrantHold } from '../hold/hold.ts';
+import type { Want } from '../hold/want.ts';
 import type { Mode } from '../store/store.ts';
 
 /** A lock that the code running now is inside of. */
@@ -14,12 +15,14 @@ interface Inside {
 
 const context = new AsyncLocalStorage<Inside>();
 
-export function runInside<T>(inside: Inside, fn: () => T): T {
-  return context.run({ ...inside, outer: context.getStore() }, fn);
+export function runInside<T>(core: Core, mode: Mode, hold: GrantHold, fn: (hold: GrantHold) => T): T {
+  return context.run({ core, hold, mode, outer: context.getStore() }, () => fn(hold));
 }
 
 /** A second hold on the claim that the code running now is inside of, if there is one. */
-export function enclosing(core: Core, name: string, mode: Mode): GrantHold | null {
+export function enclosing(core: Core, { name, mode, settings }: Want): GrantHold | null {
+  core.assertOpen();
+  settings.signal?.throwIfAborted();
   for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
     if (inside.core !== core || inside.hold.name !== name || inside.hold.remainingMs === 0) continue;
     if (!covers(inside.mode, mode)) {
@@ -28,7 +31,7 @@ export function enclosing(core: Core, name: string, mode: Mode): GrantHold | nul
         `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`,
       );
     }
-    return inside.hold.again();
+    return inside.hold.again((itsCore, grant) => new InnerHold(itsCore, grant));
   }
   return null;
 }
@@ -37,4 +40,28 @@ function covers(held: Mode, asked: Mode): boolean {
   if (held.kind === 'exclusive') return asked.kind !== 'permits';
   if (held.kind === 'shared') return asked.kind === 'shared';
   return asked.kind === 'permits' && asked.of === held.of && asked.count <= held.count;
+}
+
+class InnerHold extends GrantHold {
+  #released = false;
+
+  override get remainingMs(): number {
+    return this.#released ? 0 : super.remainingMs;
+  }
+
+  override assertHeld(): void {
+    if (this.#released) throw new HoldLostError(this.name, this.fence, 'released');
+    super.assertHeld();
+  }
+
+  override async extend(ttlMs?: number): Promise<void> {
+    this.assertHeld();
+    await super.extend(ttlMs);
+  }
+
+  override async release(): Promise<boolean> {
+    const held = this.remainingMs > 0;
+    this.#released = true;
+    return held;
+  }
 }

@@ -1,6 +1,5 @@
-import { checkCount, checkPermits } from '../checks.ts';
+import { checkCount, checkPermits, checkTrait, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { AcquireOptions } from '../options.ts';
 import { type Lockable, NamedLock } from './lockable.ts';
@@ -19,10 +18,8 @@ export interface PermitOptions extends AcquireOptions {
 export interface Semaphore extends Lockable<Hold, PermitOptions> {}
 
 export function semaphore(core: Core, name: string, options: SemaphoreOptions): Semaphore {
-  if (!core.store.traits.counting)
-    throw new UnsupportedError('This store cannot count permits, so it has no semaphores');
-  if (options === null || typeof options !== 'object')
-    throw new InvalidArgumentError('options', 'must name the permits');
+  checkTrait(core.store, 'counting', 'semaphores');
+  checkType('options', options, 'object');
   const { permits: of, ...defaults } = options;
   checkPermits(of);
   return new NamedLock<PermitOptions>(core, name, defaults, (call) => ({

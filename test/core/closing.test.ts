@@ -50,7 +50,9 @@ describe('closing', () => {
     const released = outcomeOf(hold.release());
     const closing = outcomeOf(locks.close());
     await clock.advance(10_000);
-    expect([released.value, closing.state, closedAt]).toEqual([true, 'kept', 100]);
+    expect([released.value, closing.state]).toEqual([true, 'kept']);
+    expect(closedAt).toBeGreaterThan(0);
+    expect(closedAt).toBeLessThanOrEqual(200);
   });
 
   it('refuses an acquire whose first claim was under way and was refused, for ever', async () => {

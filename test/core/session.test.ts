@@ -73,6 +73,6 @@ describe('on a session store', () => {
     const { session } = makeSessions();
     const { locks } = session();
     await expect(locks.once('a', () => {})).rejects.toMatchObject({ code: 'UNSUPPORTED' });
-    expect(() => locks.rateLimit('a', { permits: 1, perMs: 1_000 })).toThrow(/cannot count/);
+    expect(() => locks.rateLimit('a', { permits: 1, perMs: 1_000 })).toThrow(/no rate limits/);
   });
 });

@@ -22,9 +22,8 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'one failed renewal is taken for a loss',
     file: 'src/hold/keepalive.ts',
-    find: 'const remainingMs = grant.remainingMs();\n    if (remainingMs === 0) return;\n    const { events, owner, clock } = this.#core;',
-    replace:
-      "grant.lose('expired');\n    const remainingMs = grant.remainingMs();\n    if (remainingMs === 0) return;\n    const { events, owner, clock } = this.#core;",
+    find: "this.#core.emit('renewFailed', grant.ref, { error, remainingMs });",
+    replace: "this.#core.emit('renewFailed', grant.ref, { error, remainingMs });\n    grant.lose('expired');",
     tests: CORE,
   },
   {
@@ -113,10 +112,10 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
     tests: CORE,
   },
   {
-    mistake: 'the line of a lane breaks when somebody in the middle leaves',
+    mistake: 'a lane sleeps on after its first entry is through',
     file: 'src/hold/lane.ts',
-    find: 'else entry.behind.ahead = entry.ahead;',
-    replace: 'else entry.behind.ahead = null;',
+    find: 'this.#timer = this.#clock.startTimer(Math.max(waitMs, 1), this.#onTimer);\n        break;',
+    replace: 'break;',
     tests: CORE,
   },
 ];

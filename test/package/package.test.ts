@@ -9,8 +9,7 @@ import { manifest, publicEntries } from '../support/public-entries.ts';
 import { repository, runNode } from '../support/staged-package.ts';
 import { compileProject, SETTINGS, type UserProject } from '../support/user-project.ts';
 
-/** A guard against growth, and not the target: that is 12,000, is missed, and is reported by `npm run bench -- core`. */
-const CORE_BYTES_MAX = 13_000;
+const CORE_BYTES_MAX = 12_000;
 /** Needed by the command line only. One more is a decision. */
 const BROUGHT_ALONG = ['commander'];
 /** Their declarations mention a `Buffer`, as those of their client library do. All others compile in a project that has no @types/node. */
