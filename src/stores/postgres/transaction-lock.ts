@@ -33,7 +33,7 @@ export async function lockInTransaction(
   key: Key | readonly Key[],
   options: TransactionLockWait = {},
 ): Promise<void> {
-  const waitMs = checkDuration('waitMs', options.waitMs ?? DEFAULTS.waitMs, { zero: true, infinity: true });
+  const waitMs = checkDuration('waitMs', options.waitMs ?? DEFAULTS.settings.waitMs, ', or 0, or Infinity');
   const wanted = want(tx, key, options);
   if (wanted.keys.length === 0) return;
   const startedMs = systemClock.monotonicMs();

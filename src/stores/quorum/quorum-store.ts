@@ -127,7 +127,7 @@ export class QuorumStore implements Store {
     // All of them, where they answer: a claim that is held by a bare majority must not be missed.
     const ballot = await this.#panel.ask(
       null,
-      DEFAULTS.ttlMs,
+      DEFAULTS.settings.ttlMs,
       (node, limit) => node.read(name, limit),
       () => false,
     );
@@ -191,7 +191,7 @@ export class QuorumStore implements Store {
     const { majority, nodes } = this.#panel;
     const ballot = await this.#panel.ask(
       claim.id,
-      DEFAULTS.ttlMs,
+      DEFAULTS.settings.ttlMs,
       send,
       (answers) => answers.answered >= majority,
     );
