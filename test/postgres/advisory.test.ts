@@ -39,7 +39,7 @@ describe('postgresAdvisoryStore and other programs', () => {
     const client = await stage.foreign();
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme', maxLength: 80 }), async (text) => {
-        if (text.includes('\u0000') || !text.isWellFormed()) return;
+        if (text.includes('\u0000')) return;
         const { rows } = await client.query('SELECT hashtextextended($1, 0) AS hash', [text]);
         expect(String(hashText(text))).toBe(rows[0].hash);
       }),

@@ -7,6 +7,7 @@ import type { Store } from '../../store/store.ts';
 import { dialOf, type PostgresPool } from './dial.ts';
 import { type PostgresLeaseOptions, PostgresLeaseStore } from './lease-store.ts';
 
+export { type PostgresAdvisoryStoreOptions, postgresAdvisoryStore } from './advisory/advisory-store.ts';
 export type { PostgresPool } from './dial.ts';
 export { bindFence, type PostgresFenceOptions } from './fence.ts';
 export type { Key } from './key.ts';

@@ -1,17 +1,18 @@
 import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
+import { AdvisoryStore } from './advisory/advisory-store.ts';
 import { dialUrl } from './dial.ts';
 import { PostgresLeaseStore } from './lease-store.ts';
 
 /**
- * A store in the PostgreSQL of a `postgres://` or `postgresql://` URL: `postgres://user:password@host:5432/database?mode=lease`. `mode` is ours, and so is `schema`; everything else is for
+ * A store in the PostgreSQL of a `postgres://` or `postgresql://` URL: `postgres://user:password@host:5432/database?mode=lease` or `?mode=advisory`. `mode` is ours, and so is `schema`; everything else is for
  * the client library. Rejects with `InvalidArgumentError` for a mode that is none, and with `UnsupportedError` when no client library is installed.
  */
 export async function openPostgres(url: string, options: { clock?: Clock | undefined } = {}): Promise<Store> {
   const { rest, mode, schema } = parsePostgresUrl(url);
   const dial = await dialUrl(rest);
-  if (mode === 'advisory') throw new InvalidArgumentError('url', 'has a mode that is not built yet');
+  if (mode === 'advisory') return new AdvisoryStore(dial, { clock: options.clock });
   return new PostgresLeaseStore(dial, { schema, clock: options.clock });
 }
 

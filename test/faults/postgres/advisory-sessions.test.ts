@@ -1,0 +1,216 @@
+import { writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Hold, Locks } from '../../../src/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
+import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
+import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
+import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+
+let server: PostgresServer;
+let stage: AdvisoryStage;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  stage = await AdvisoryStage.on(server);
+}, 120_000);
+afterEach(() => stage?.end());
+afterAll(() => server?.stop());
+
+/** When the hold was lost, by `performance.now`. */
+function watchLoss(hold: Hold): { at: number | null } {
+  const loss: { at: number | null } = { at: null };
+  hold.signal.addEventListener('abort', () => {
+    loss.at = performance.now();
+  });
+  return loss;
+}
+
+/** Takes the lock and has another process wait for it. */
+async function contend(first: Locks, second: Locks, name: string) {
+  const hold = await first.mutex(name).acquire();
+  const loss = watchLoss(hold);
+  const next = second
+    .mutex(name)
+    .acquire({ waitMs: 60_000 })
+    .then((other) => ({ hold: other, at: performance.now() }));
+  next.catch(() => {});
+  return { hold, loss, next };
+}
+
+async function proxied(): Promise<{ proxy: FaultProxy; url: string }> {
+  const proxy = await startFaultProxy(server.port);
+  const url = new URL(stage.url);
+  url.port = String(proxy.port);
+  return { proxy, url: url.href };
+}
+
+/** Starts it again as a server that only follows. */
+async function becomeStandby(primary: PostgresServer): Promise<void> {
+  primary.kill('SIGINT');
+  await primary.exited();
+  writeFileSync(`${primary.dir}/data/standby.signal`, '');
+  await primary.start();
+}
+
+describe('the session of advisory locks ends', () => {
+  it('row 40: a terminated backend is told at once, another holds, and the store goes on', async () => {
+    const [a, b] = [stage.locks(), stage.locks()];
+    const other = await a.mutex('bystander').acquire();
+    const { hold, loss, next } = await contend(a, b, 'terminated');
+    const [pid] = await stage.sessionsWith('terminated');
+    const at = performance.now();
+    await stage.query('SELECT pg_terminate_backend($1)', [pid]);
+    const taken = await next;
+    await expect.poll(() => loss.at).not.toBeNull();
+    expect((loss.at ?? 0) - at).toBeLessThan(2_000);
+    expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
+    expect(other.remainingMs).toBe(0);
+    expect(taken.hold.fence).toBeGreaterThan(hold.fence);
+    expect(await hold.release()).toBe(false);
+    await taken.hold.release();
+    (await a.mutex('terminated').acquire()).assertHeld();
+  });
+
+  it('row 40: time-outs that are set for the user do not end it', async () => {
+    await server.query("ALTER ROLE postgres SET idle_session_timeout = '300ms'");
+    await server.query("ALTER ROLE postgres SET statement_timeout = '200ms'");
+    try {
+      const hold = await stage.locks().mutex('timeouts').acquire();
+      await sleep(1_200);
+      hold.assertHeld();
+      expect(await stage.sessionsWith('timeouts')).toHaveLength(1);
+      expect(await hold.release()).toBe(true);
+    } finally {
+      await server.query('ALTER ROLE postgres RESET idle_session_timeout').catch(() => {});
+      await server.query('ALTER ROLE postgres RESET statement_timeout');
+    }
+  });
+
+  it('row 44: an immediate restart loses every hold at once, and those who wait get in afterwards', async () => {
+    const [a, b] = [stage.locks(), stage.locks()];
+    const { hold, loss, next } = await contend(a, b, 'restarted');
+    const at = performance.now();
+    await server.restartImmediately();
+    await expect.poll(() => loss.at).not.toBeNull();
+    expect((loss.at ?? 0) - at).toBeLessThan(5_000);
+    const taken = await next;
+    expect(taken.hold.fence).toBeGreaterThan(hold.fence);
+    expect(loss.at ?? 0).toBeLessThanOrEqual(taken.at);
+  }, 30_000);
+
+  it('row 40: a claim that is cut off at any moment leaves nothing, and the next one works', async () => {
+    const { proxy, url } = await proxied();
+    const store = stage.store({ url });
+    for (let round = 0; round < 12; round += 1) {
+      const wanted = request('cut');
+      const asked = store.claim(wanted).catch((error: unknown) => error);
+      await sleep(round % 4);
+      proxy.cut();
+      await asked;
+      await store.release(wanted).catch(() => {});
+      await expect.poll(() => stage.sessionsWith('cut')).toEqual([]);
+    }
+    await expect.poll(async () => (await store.claim(request('cut'))).granted).toBe(true);
+    await store.close();
+    await proxy.stop();
+  }, 30_000);
+});
+
+describe('somebody stands between', () => {
+  for (const mode of ['transaction', 'session'] as const) {
+    it(`row 39: a pooler in ${mode} mode is refused with what to do, and nothing stays locked`, async () => {
+      const pooler = await startPgbouncer({ port: server.port, mode, poolSize: 2 });
+      const url = new URL(stage.url);
+      url.port = String(pooler.port);
+      const locks = stage.locks({ store: { url: url.href } });
+      for (let tries = 0; tries < 2; tries += 1) {
+        await expect(locks.mutex('pooled').acquire()).rejects.toMatchObject({
+          code: 'UNSUPPORTED',
+          message: expect.stringContaining('postgresLeaseStore'),
+        });
+      }
+      expect(await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'")).toEqual([]);
+      await pooler.stop();
+    });
+  }
+
+  it('row 44: a hot standby is refused, also one that a URL points to from now on', async () => {
+    const standby = await startPostgres();
+    const other = await AdvisoryStage.on(standby);
+    const locks = other.locks();
+    const hold = await locks.mutex('primary').acquire();
+    const loss = watchLoss(hold);
+    await becomeStandby(standby);
+    await expect.poll(() => loss.at).not.toBeNull();
+    await expect(locks.mutex('standby').tryAcquire()).rejects.toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining('standby'),
+    });
+    await other.end();
+    await standby.stop();
+  }, 60_000);
+});
+
+describe('the server’s table of locks', () => {
+  it('row 38: a full table is a typed error, costs no hold, and leaves no lock behind', async () => {
+    const small = await startPostgres({
+      settings: { max_locks_per_transaction: '10', max_connections: '20' },
+    });
+    const other = await AdvisoryStage.on(small);
+    const store = other.store();
+    const held = request('before');
+    await store.claim(held);
+    const foreign = await other.foreign();
+    for (let n = 0; ; n += 50) {
+      const filled = await foreign
+        .query('SELECT pg_advisory_lock(key) FROM generate_series($1::int, $2::int) AS key', [n, n + 49])
+        .catch((error: { code?: string }) => error.code);
+      if (filled === '53200') break;
+      expect(n).toBeLessThan(20_000);
+    }
+    // A few fit again, so that a statement fails in its middle.
+    await foreign.query('SELECT pg_advisory_unlock(key) FROM generate_series(0, 4) AS key');
+    const crowd = Array.from({ length: 60 }, (_, n) => request(`crowd:${n}`));
+    const outcomes = await Promise.allSettled(crowd.map((each) => store.claim(each)));
+    const errors = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    expect(errors).toHaveLength(60);
+    expect(errors[0]).toMatchObject({ code: 'STORE', applied: 'no', cause: { code: '53200' } });
+    expect((await store.renew(held, { ttlMs: 1_000 })).held).toBe(true);
+    await foreign.end();
+    const ours = await other.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'");
+    // The hold, and what shows that the session is ours.
+    expect(ours).toHaveLength(2);
+    expect((await store.claim(request('after'))).granted).toBe(true);
+    await other.end();
+    await small.stop();
+  }, 60_000);
+
+  it('row 38: many processes stop before the table is full, and others can still connect', async () => {
+    const small = await startPostgres({
+      settings: { max_locks_per_transaction: '20', max_connections: '40' },
+    });
+    const other = await AdvisoryStage.on(small);
+    const stores = [other.store(), other.store()];
+    let granted = 0;
+    let refusal: unknown = null;
+    for (let n = 0; n < 1_200 && refusal === null; n += 1) {
+      const outcome = await (stores[n % 2] as (typeof stores)[0])
+        .claim(request(`fill:${n}`))
+        .catch((error: unknown) => {
+          refusal = error;
+          return null;
+        });
+      if (outcome?.granted === true) granted += 1;
+    }
+    expect(refusal).toMatchObject({ code: 'STORE', applied: 'no' });
+    expect(String(refusal)).toContain('max_locks_per_transaction');
+    expect(granted).toBeGreaterThan(250);
+    expect(granted).toBeLessThan(800);
+    expect(await other.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    await other.end();
+    await small.stop();
+  }, 60_000);
+});

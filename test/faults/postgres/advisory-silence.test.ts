@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Hold } from '../../../src/index.ts';
+import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
+import { startFaultProxy } from '../../support/fault-proxy.ts';
+import { findProgram } from '../../support/servers/find.ts';
+import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+
+/** Losses by time: each takes as long as a hold is trusted, so all of them begin together, and each test waits for its own. */
+let server: PostgresServer;
+let stage: AdvisoryStage;
+const running = new Map<string, Promise<void>>();
+
+function lossOf(hold: Hold): Promise<number> {
+  const { signal } = hold;
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(performance.now())));
+}
+
+async function proxied() {
+  const proxy = await startFaultProxy(server.port);
+  const url = new URL(stage.url);
+  url.port = String(proxy.port);
+  return { proxy, locks: stage.locks({ store: { url: url.href } }) };
+}
+
+async function swallow(way: 'both' | 'toClient' | 'toServer'): Promise<void> {
+  const { proxy, locks } = await proxied();
+  const name = `swallow ${way}`;
+  const hold = await locks.mutex(name).acquire();
+  const lost = lossOf(hold);
+  const next = stage
+    .locks()
+    .mutex(name)
+    .acquire({ waitMs: 60_000 })
+    .then(() => performance.now());
+  // Longer than one renewal takes, so that it was renewed at least once.
+  await sleep(3_500);
+  hold.assertHeld();
+  const silentAt = performance.now();
+  proxy.drop(way);
+  const lostAt = await lost;
+  expect(lostAt - silentAt).toBeLessThan(8_500);
+  // The proxy passes on that we have hung up, so the server frees the lock: no earlier than we were told.
+  expect(lostAt).toBeLessThanOrEqual(await next);
+  expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
+  proxy.pass();
+  (await locks.mutex(`after ${way}`).acquire()).assertHeld();
+  await proxy.stop();
+}
+
+async function stopBackend(): Promise<void> {
+  const [a, b] = [stage.locks(), stage.locks()];
+  const hold = await a.mutex('stopped').acquire();
+  const lost = lossOf(hold);
+  const [pid] = await stage.sessionsWith('stopped');
+  const wake = server.stopBackend(pid ?? 0);
+  try {
+    await lost;
+    expect(await b.mutex('stopped').tryAcquire()).toBeNull();
+    // Other locks go on over another session meanwhile.
+    (await a.mutex('elsewhere').acquire()).assertHeld();
+  } finally {
+    wake();
+  }
+  (await b.mutex('stopped').acquire()).assertHeld();
+}
+
+async function leaveIdle(): Promise<void> {
+  const { proxy, locks } = await proxied();
+  await (await locks.mutex('idle').acquire()).release();
+  proxy.drop('both');
+  const waiting = locks.mutex('idle').acquire({ waitMs: 30_000 });
+  await sleep(4_000);
+  // The dead link was left after three seconds: what is open now has lost nothing but its beginning.
+  proxy.pass();
+  (await waiting).assertHeld();
+  await proxy.stop();
+}
+
+async function vanish(): Promise<void> {
+  findProgram({ title: 'ip', binary: 'ip', folders: ['/usr/sbin', '/sbin'], packages: ['iproute2'] });
+  // Server and holder in a network of their own, whose only link, its loopback, goes down; the witness comes over a local socket.
+  const script = fileURLToPath(new URL('./support/vanished-host.ts', import.meta.url));
+  const args = ['-n', process.execPath, '--import', 'tsx', script];
+  const { stdout } = await promisify(execFile)('unshare', args, { timeout: 60_000 });
+  const { lostAfterMs, freedAfterMs, how } = JSON.parse(stdout) as Record<string, number | string>;
+  expect(how).toBe('session');
+  expect(lostAfterMs).toBeLessThanOrEqual(8_500);
+  expect(freedAfterMs).toBeGreaterThan(lostAfterMs as number);
+  expect(freedAfterMs).toBeLessThan(20_000);
+}
+
+const CASES: Readonly<Record<string, () => Promise<void>>> = {
+  'row 42: a link that swallows everything loses the hold by its deadline, before another holds': () =>
+    swallow('both'),
+  'row 42: so does a link that swallows answers': () => swallow('toClient'),
+  'row 42: so does a link that swallows requests': () => swallow('toServer'),
+  'row 43: a stopped backend loses the hold by its deadline, though the server still shows the lock':
+    stopBackend,
+  'row 42: an idle session over a dead link is left sooner, and waiting goes on over another': leaveIdle,
+  'row 41: a host that vanishes is told by its own clock, and the server frees its locks within seconds':
+    vanish,
+};
+
+describe('the server falls silent', () => {
+  beforeAll(async () => {
+    server = await startPostgres();
+    stage = await AdvisoryStage.on(server);
+    for (const [title, run] of Object.entries(CASES)) {
+      const outcome = run();
+      outcome.catch(() => {});
+      running.set(title, outcome);
+    }
+  });
+  afterAll(async () => {
+    await stage?.end();
+    await server?.stop();
+  });
+  it.each(Object.keys(CASES))('%s', async (title) => await running.get(title), 90_000);
+});
