@@ -2,13 +2,13 @@
 import Sqlite from 'better-sqlite3';
 import { Etcd3 } from 'etcd3';
 import { Cluster, Redis } from 'ioredis';
-import { Redis as Redis5 } from 'ioredis5';
-import { createClient } from 'redis';
-import { createClient as createClient5 } from 'redis5';
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
+import { createClient, createCluster } from 'redis';
+import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
 import { type FenceGate, memoryFenceGate, sqliteFenceGate } from '../../src/fence/index.ts';
 import type { Store } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
-import { redisStore } from '../../src/stores/redis/index.ts';
+import { redisStore, redlockStore } from '../../src/stores/redis/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 
 export const stores = (): Store[] => [
@@ -19,6 +19,10 @@ export const stores = (): Store[] => [
   redisStore(new Cluster([])),
   redisStore(createClient()),
   redisStore(createClient5()),
+  redisStore(new Cluster5([])),
+  redisStore(createCluster({ rootNodes: [] })),
+  redisStore(createCluster5({ rootNodes: [] })),
+  redlockStore([new Redis(), new Redis5(), createClient(), createClient5()], { drift: 0.02 }),
   etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
 ];
 

@@ -2,7 +2,7 @@ import { type HoldfastError, StoreError } from '../../errors.ts';
 
 /** Errors that the server gives instead of doing anything. */
 const NOTHING_DONE =
-  /\b(NOSCRIPT|OOM|WRONGTYPE|READONLY|LOADING|BUSY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|NOPERM|WRONGPASS|DENIED|UNKILLABLE)\b/;
+  /\b(NOSCRIPT|OOM|WRONGTYPE|READONLY|LOADING|BUSY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|CROSSSLOT|NOAUTH|NOPERM|WRONGPASS|DENIED|UNKILLABLE)\b/;
 
 const HINTS: Readonly<Record<string, string>> = {
   WRONGTYPE: 'a key of this lock is in use for something else',

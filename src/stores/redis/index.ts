@@ -4,12 +4,15 @@
  */
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
-import { linkOf, type RedisClient } from './client.ts';
+import { clusterNodesOf, linkOf, type RedisClient, type RedisClusterClient } from './client.ts';
+import { ClusterStore } from './cluster/cluster-store.ts';
 import { checkPrefix } from './prefix.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 
 export { type RedlockStoreOptions, redlockStore } from '../quorum/redlock.ts';
-export type { RedisClient } from './client.ts';
+export type { RedisClient, RedisClusterClient } from './client.ts';
+export type { IoredisCluster, IoredisNode } from './cluster/ioredis-nodes.ts';
+export type { NodeRedisCluster, NodeRedisShardNode } from './cluster/node-redis-nodes.ts';
 export type { IoredisClient } from './ioredis-link.ts';
 export type { NodeRedisClient } from './node-redis-link.ts';
 export type { RedisStoreOptions } from './redis-store.ts';
@@ -21,11 +24,13 @@ export type { RedisStoreOptions } from './redis-store.ts';
  * Throws `InvalidArgumentError` for a client or an option that cannot be used. The server is looked at before the first command: one older than 6.2,
  * or one that may evict held locks (see `allowEviction`), makes that command reject with an `UnsupportedError`.
  */
-export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+export function redisStore(client: RedisClient | RedisClusterClient, options: RedisStoreOptions = {}): Store {
   const { prefix, lineMax } = options;
   checkPrefix(prefix);
   if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
     throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
   }
-  return new RedisStore(linkOf(client), options, false);
+  const nodes = clusterNodesOf(client);
+  if (nodes !== null) return new ClusterStore(nodes, options, false);
+  return new RedisStore(linkOf(client as RedisClient), options, false);
 }

@@ -17,12 +17,33 @@ export class Keys {
   readonly #line: string;
   readonly #info: string;
 
-  constructor(prefix: string) {
+  /**
+   * `tag`: what brings a key into the slot of these locks, in a Cluster. The counter's last letters also tell the scripts which kind of channels to use, those of
+   * one server or those of a slot.
+   */
+  constructor(prefix: string, tag?: string) {
+    const base = tag === undefined ? `${prefix}${OWN}` : `{${tag}}${prefix}${OWN}`;
     this.prefix = prefix;
-    this.counter = `${prefix}${OWN}fence`;
-    this.channelBase = `${prefix}${OWN}wake:`;
-    this.#line = `${prefix}${OWN}line:`;
-    this.#info = `${prefix}${OWN}info:`;
+    this.counter = `${base}${tag === undefined ? 'fence' : 'shard'}`;
+    this.channelBase = `${base}wake:`;
+    this.#line = `${base}line:`;
+    this.#info = `${base}info:`;
+  }
+
+  /** Patterns for SCAN that find every lock of a Cluster whose name begins so. */
+  static clusterPatterns(prefix: string, namePrefix: string): readonly string[] {
+    const line = escapeGlob(`}${prefix}${OWN}line:${namePrefix}`);
+    return [`${escapeGlob(prefix + namePrefix)}*`, `{*${line}*`];
+  }
+
+  /** The lock's name, from a key of any slot; `null` for a key that is no lock's. */
+  static clusterNameIn(prefix: string, key: string): string | null {
+    const own = `}${prefix}${OWN}line:`;
+    const at = key.startsWith('{') ? key.indexOf(own) : -1;
+    if (at > 0 && at === key.indexOf('}')) return key.slice(at + own.length);
+    if (!key.startsWith(prefix)) return null;
+    const name = key.slice(prefix.length);
+    return name === '' || name.includes(OWN) ? null : name;
   }
 
   of(name: string): LockKeys {

@@ -75,13 +75,19 @@ export class RedisStore implements Store {
   readonly #handOvers: HandOvers;
   #closing: Promise<void> | null = null;
 
-  constructor(link: Link, options: RedisStoreOptions, ownsClient: boolean) {
+  /** `shared`: of the other stores over the same link, where each slot of a Cluster has one. */
+  constructor(
+    link: Link,
+    options: RedisStoreOptions,
+    ownsClient: boolean,
+    shared?: { readonly gate: Gate; readonly keys: Keys },
+  ) {
     this.#link = link;
     this.#clock = options.clock ?? systemClock;
     this.#ownsClient = ownsClient;
-    this.#keys = new Keys(options.prefix ?? 'holdfast:');
+    this.#keys = shared?.keys ?? new Keys(options.prefix ?? 'holdfast:');
     this.#keyPrefix = link.keyPrefix;
-    this.#gate = new Gate(link, options.allowEviction ?? false);
+    this.#gate = shared?.gate ?? new Gate(link, options.allowEviction ?? false);
     this.#lines = new LocalLines(this.#clock);
     this.#told = new ToldGrants(this.#clock);
     this.#listener = new Listener(link, this.#keyPrefix + this.#keys.channelBase, this.#clock, {

@@ -7,12 +7,14 @@ local PLACE_MS = 120000
 
 -- The counter's key ends in `fence`; what stands before it is ours alone.
 local channelBase = string.sub(KEYS[1], 1, -6) .. 'wake:'
+-- In a Cluster it ends in `shard`, and channels belong to their slot.
+local PUBLISH = string.sub(KEYS[1], -1) == 'd' and 'SPUBLISH' or 'PUBLISH'
 -- Channels that nobody listened to in this call, so that a dead process is asked once and not once for each of its places.
 local silent = {}
 
 local function send(channel, message)
   if silent[channel] then return false end
-  if redis.call('PUBLISH', channelBase .. channel, message) > 0 then return true end
+  if redis.call(PUBLISH, channelBase .. channel, message) > 0 then return true end
   silent[channel] = true
   return false
 end

@@ -27,7 +27,8 @@ if #KEYS == 4 then
       if ends - math.max(ttl, 120000) + 1000 >= nowMs and fence - nowUs < 1000000 then
         local text = string.format('%.0f', fence)
         local message = 'g\n' .. KEYS[2] .. '\n' .. next .. '\n' .. text .. '\n' .. string.format('%.0f', nowMs + ttl)
-        if redis.call('PUBLISH', string.sub(KEYS[1], 1, -6) .. 'wake:' .. channel, message) > 0 then
+        local publish = string.sub(KEYS[1], -1) == 'd' and 'SPUBLISH' or 'PUBLISH'
+        if redis.call(publish, string.sub(KEYS[1], 1, -6) .. 'wake:' .. channel, message) > 0 then
           -- Removing comes first: it is allowed when memory is full, and after it so is the rest.
           redis.call('ZREM', KEYS[3], next)
           redis.call('HDEL', KEYS[4], next)

@@ -1,0 +1,284 @@
+import type { Clock, Timer } from '../../../clock.ts';
+import { pause } from '../../../hold/pause.ts';
+import type { Link, Listening } from '../link.ts';
+import type { ClusterNode, ClusterNodes } from './nodes.ts';
+import { SlotTable } from './slot-table.ts';
+import { slotOf } from './slots.ts';
+import { Subscriptions } from './subscriptions.ts';
+
+/** More redirects than this in one command mean that the nodes do not agree. */
+const REDIRECTS_MAX = 8;
+/** While a slot moves, commands of several keys have to wait for it: so often, so long apart. */
+const TRIES_MAX = 40;
+const TRY_AGAIN_MS = 100;
+/** How long a connection to a node may take. */
+const CONNECT_MS = 500;
+/** A node that owes an answer for so long may be dead, and others may know who serves its slots now. */
+const SILENT_MS = 1_000;
+/** Between two looks at who serves what. */
+const LOOK_AGAIN_MS = 250;
+const LOOK_MS = 1_000;
+
+const MOVED = /^(MOVED|ASK) (\d+) (\S+)/;
+
+/** A node that was sent something. */
+interface Owing {
+  commands: number;
+  sinceMs: number;
+}
+
+/**
+ * The connections of a Cluster client to its nodes as one link. Which node a command goes to is decided here, by what the nodes themselves say: the libraries
+ * differ in what they do about a dead master, and one of them waits for it for ever.
+ */
+export class ClusterLink implements Link {
+  readonly breaks = 0;
+  readonly keyPrefix = '';
+  readonly #nodes: ClusterNodes;
+  readonly #clock: Clock;
+  readonly #table = new SlotTable();
+  readonly #subscriptions: Subscriptions;
+  readonly #owing = new Map<string, Owing>();
+  #looking: Promise<void> | null = null;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #timer: Timer | null = null;
+
+  constructor(nodes: ClusterNodes, clock: Clock) {
+    this.#nodes = nodes;
+    this.#clock = clock;
+    this.#subscriptions = new Subscriptions(clock, {
+      nodeOf: (slot) => this.#masterOf(slot),
+      look: () => this.#look(),
+    });
+  }
+
+  get isReady(): boolean {
+    return this.#table.isLoaded && this.#nodes.isReady;
+  }
+
+  get whyClosed(): string | null {
+    return this.#nodes.whyClosed;
+  }
+
+  onceReady(callback: () => void): void {
+    const go = (): void => {
+      if (!this.#nodes.isReady) callback();
+      else
+        this.#look().finally(() => (this.isReady ? callback() : this.#clock.startTimer(LOOK_AGAIN_MS, go)));
+    };
+    if (this.#nodes.isReady) go();
+    else this.#nodes.onceReady(go);
+  }
+
+  /** To the node that serves the first key; a command without keys goes to any node. */
+  send(name: string, args: string[]): Promise<unknown> {
+    const key = firstKey(name, args);
+    if (key === undefined) return this.#sendAny(name, args);
+    return this.#sendTo(slotOf(key), name, args, 0);
+  }
+
+  /** To every master, one answer each. */
+  async sendEach<Answer>(send: (link: Link) => Promise<Answer>): Promise<Answer[]> {
+    const masters = this.#table.masters().map((address) => this.#nodes.at(address));
+    return await Promise.all(
+      masters.map(async (node, index) => {
+        if (node === null) throw new Error(`master ${index} of the Cluster is not known to the client`);
+        return await send(await this.#ready(node));
+      }),
+    );
+  }
+
+  listen(channel: string, listening: Listening): { close(): Promise<void> } {
+    return this.#subscriptions.add(channel, slotOf(channel), listening);
+  }
+
+  leave(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#subscriptions.close();
+  }
+
+  close(): Promise<void> {
+    return this.#nodes.close();
+  }
+
+  #sendTo(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+    const address = this.#table.addressOf(slot);
+    const node = address === undefined ? null : this.#nodes.at(address);
+    if (node === null || address === undefined) return this.#sendUnknown(slot, name, args, tries);
+    if (!node.link.isReady) return this.#sendWhenReady(slot, node, name, args, tries);
+    this.#owe(address);
+    return node.link.send(name, args).then(
+      (reply) => {
+        this.#paid(address);
+        return reply;
+      },
+      (error: unknown) => {
+        this.#paid(address);
+        return this.#onError(error, slot, name, args, tries);
+      },
+    );
+  }
+
+  async #sendWhenReady(
+    slot: number,
+    node: ClusterNode,
+    name: string,
+    args: string[],
+    tries: number,
+  ): Promise<unknown> {
+    try {
+      await this.#ready(node);
+    } catch (error) {
+      // Nothing was sent. Who serves the slot now is found out for the next try.
+      void this.#look();
+      throw error;
+    }
+    return await this.#sendTo(slot, name, args, tries);
+  }
+
+  /** Nobody is known to serve it, or only an address that the client has no connection to. */
+  async #sendUnknown(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+    this.#nodes.refresh();
+    if (tries >= REDIRECTS_MAX) throw new Error(`CLUSTERDOWN nobody is known to serve slot ${slot}`);
+    await pause(this.#clock, TRY_AGAIN_MS);
+    await this.#look();
+    return await this.#sendTo(slot, name, args, tries + 1);
+  }
+
+  async #onError(
+    error: unknown,
+    slot: number,
+    name: string,
+    args: string[],
+    tries: number,
+  ): Promise<unknown> {
+    const message = error instanceof Error ? error.message : '';
+    const [, kind, , address = ''] = MOVED.exec(message) ?? [];
+    if (kind === 'MOVED' && tries < REDIRECTS_MAX) {
+      if (this.#table.move(slot, address)) this.#subscriptions.onMoved();
+      void this.#look();
+      return await this.#sendTo(slot, name, args, tries + 1);
+    }
+    if (kind === 'ASK' && tries < REDIRECTS_MAX) return await this.#ask(address, slot, name, args, tries);
+    if (message.startsWith('TRYAGAIN') && tries < TRIES_MAX) {
+      await pause(this.#clock, TRY_AGAIN_MS);
+      return await this.#sendTo(slot, name, args, tries + 1);
+    }
+    if (!message.startsWith('NOSCRIPT')) void this.#look();
+    throw error;
+  }
+
+  /** The slot is on its way to that node, which answers only to who says that it has been sent there. */
+  async #ask(address: string, slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+    const node = this.#nodes.at(address);
+    if (node === null) return await this.#sendUnknown(slot, name, args, tries);
+    const link = await this.#ready(node);
+    const asking = link.send('asking', []);
+    asking.catch(() => {});
+    try {
+      return await link.send(name, args);
+    } catch (error) {
+      return await this.#onError(error, slot, name, args, tries + 1);
+    }
+  }
+
+  async #sendAny(name: string, args: string[]): Promise<unknown> {
+    const [address] = this.#table.masters();
+    const node = address === undefined ? null : this.#nodes.at(address);
+    const link = this.#nodes.known().find((each) => each.link.isReady)?.link ?? node?.link;
+    if (link === undefined) throw new Error('CLUSTERDOWN there is no connection to any node');
+    return await link.send(name, args);
+  }
+
+  #masterOf(slot: number): ClusterNode | null {
+    const address = this.#table.addressOf(slot);
+    return address === undefined ? null : this.#nodes.at(address);
+  }
+
+  /** Rejects when that takes too long. */
+  #ready(node: ClusterNode): Promise<Link> {
+    const { link } = node;
+    if (link.isReady) return Promise.resolve(link);
+    return new Promise((resolve, reject) => {
+      const fail = (): void => reject(new Error('CLUSTERDOWN there is no connection to this node'));
+      const timer = this.#clock.startTimer(CONNECT_MS, fail);
+      link.onceReady(() => {
+        timer.cancel();
+        if (link.isReady) resolve(link);
+        else fail();
+      });
+    });
+  }
+
+  /** Asks a node who serves what, unless that was done just now. Never rejects. */
+  #look(): Promise<void> {
+    this.#looking ??= this.#lookAround().finally(() => {
+      this.#looking = null;
+    });
+    return this.#looking;
+  }
+
+  async #lookAround(): Promise<void> {
+    const waitMs = this.#lookedAtMs + LOOK_AGAIN_MS - this.#clock.monotonicMs();
+    if (waitMs > 0) await pause(this.#clock, waitMs);
+    this.#lookedAtMs = this.#clock.monotonicMs();
+    const nodes = this.#nodes.known();
+    // Those that answer come first; a node that is only reconnecting may be the dead one.
+    const inOrder = [
+      ...nodes.filter(({ link }) => link.isReady),
+      ...nodes.filter(({ link }) => !link.isReady),
+    ];
+    for (const node of inOrder) {
+      try {
+        const link = await this.#ready(node);
+        const reply = await this.#within(LOOK_MS, link.send('cluster', ['slots']));
+        if (this.#table.load(reply)) this.#subscriptions.onMoved();
+        this.#nodes.refresh();
+        return;
+      } catch {
+        // The next one may know.
+      }
+    }
+  }
+
+  async #within<T>(ms: number, work: Promise<T>): Promise<T> {
+    return await new Promise<T>((resolve, reject) => {
+      const timer = this.#clock.startTimer(ms, () => reject(new Error('no answer in time')));
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+
+  #owe(address: string): void {
+    const owing = this.#owing.get(address);
+    if (owing === undefined) this.#owing.set(address, { commands: 1, sinceMs: this.#clock.monotonicMs() });
+    else {
+      if (owing.commands === 0) owing.sinceMs = this.#clock.monotonicMs();
+      owing.commands += 1;
+    }
+    this.#timer ??= this.#clock.startTimer(SILENT_MS, () => this.#onSilence());
+  }
+
+  #paid(address: string): void {
+    const owing = this.#owing.get(address);
+    if (owing === undefined) return;
+    owing.commands -= 1;
+    owing.sinceMs = this.#clock.monotonicMs();
+  }
+
+  /** A node that is stopped or cut off rejects nothing: it only does not answer. */
+  #onSilence(): void {
+    this.#timer = null;
+    const owing = [...this.#owing.values()].filter(({ commands }) => commands > 0);
+    if (owing.length === 0) return;
+    const nowMs = this.#clock.monotonicMs();
+    if (owing.some(({ sinceMs }) => nowMs - sinceMs >= SILENT_MS)) void this.#look();
+    this.#timer = this.#clock.startTimer(SILENT_MS, () => this.#onSilence());
+  }
+}
+
+/** Of the commands that the stores send. */
+function firstKey(name: string, args: readonly string[]): string | undefined {
+  if (name === 'evalsha' || name === 'eval') return args[2];
+  return name === 'zrem' ? args[0] : undefined;
+}

@@ -1,0 +1,140 @@
+import { UnsupportedError } from '../../../errors.ts';
+import { type IoredisClient, ioredisLink } from '../ioredis-link.ts';
+import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
+
+/** What is used of a connection that an ioredis Cluster has to one node. */
+export interface IoredisNode extends IoredisClient {
+  readonly options: IoredisClient['options'] & {
+    readonly host?: string | undefined;
+    readonly port?: number | undefined;
+  };
+  duplicate(override?: object): IoredisNode;
+  ssubscribe(...channels: string[]): Promise<unknown>;
+}
+
+/** What is used of an ioredis Cluster. */
+export interface IoredisCluster {
+  readonly isCluster: boolean;
+  readonly status: string;
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly natMap?: object | undefined;
+  };
+  nodes(role?: 'all'): IoredisNode[];
+  refreshSlotsCache(callback?: (error?: Error | null) => void): void;
+  connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
+  on(event: string, listener: (...args: string[]) => void): unknown;
+  once(event: string, listener: (...args: string[]) => void): unknown;
+  off(event: string, listener: (...args: string[]) => void): unknown;
+}
+
+type Mapped = { readonly host: string; readonly port: number } | null | undefined;
+
+export class IoredisNodes implements ClusterNodes {
+  readonly #cluster: IoredisCluster;
+  readonly #made = new WeakMap<IoredisNode, ClusterNode>();
+
+  constructor(cluster: IoredisCluster) {
+    this.#cluster = cluster;
+  }
+
+  get keyPrefix(): string {
+    return this.#cluster.options.keyPrefix ?? '';
+  }
+
+  get isReady(): boolean {
+    return this.#cluster.status === 'ready';
+  }
+
+  get whyClosed(): string | null {
+    return this.#cluster.status === 'end' ? 'the client has been closed or has given up reconnecting' : null;
+  }
+
+  onceReady(callback: () => void): void {
+    const done = (): void => {
+      this.#cluster.off('ready', done);
+      this.#cluster.off('end', done);
+      callback();
+    };
+    this.#cluster.once('ready', done);
+    this.#cluster.once('end', done);
+    if (this.#cluster.status === 'wait') this.#cluster.connect().catch(() => {});
+  }
+
+  known(): readonly ClusterNode[] {
+    return this.#cluster.nodes('all').map((node) => this.#nodeOf(node));
+  }
+
+  at(address: string): ClusterNode | null {
+    const wanted = this.#mapped(address);
+    const found = this.#cluster
+      .nodes('all')
+      .find(({ options }) => `${options.host}:${options.port}` === wanted);
+    return found === undefined ? null : this.#nodeOf(found);
+  }
+
+  refresh(): void {
+    if (this.isReady) this.#cluster.refreshSlotsCache(() => {});
+  }
+
+  async close(): Promise<void> {
+    const { status } = this.#cluster;
+    if (status === 'end') return;
+    const ended = new Promise<void>((resolve) => {
+      this.#cluster.once('end', () => resolve());
+    });
+    this.#cluster.disconnect();
+    if (status !== 'wait') await ended;
+  }
+
+  /** The address as the client reaches it, where that differs from what the Cluster announces. */
+  #mapped(address: string): string {
+    const { natMap } = this.#cluster.options;
+    if (natMap === undefined || natMap === null) return address;
+    const found: Mapped =
+      typeof natMap === 'function' ? natMap(address) : (natMap as Record<string, Mapped>)[address];
+    return found === null || found === undefined ? address : `${found.host}:${found.port}`;
+  }
+
+  #nodeOf(node: IoredisNode): ClusterNode {
+    let made = this.#made.get(node);
+    if (made === undefined) {
+      if ((node.options.keyPrefix ?? '') !== '') {
+        throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
+      }
+      made = { link: ioredisLink(node), subscriber: (events) => new IoredisSubscriber(node, events) };
+      this.#made.set(node, made);
+    }
+    return made;
+  }
+}
+
+class IoredisSubscriber implements Subscriber {
+  readonly #client: IoredisNode;
+
+  constructor(node: IoredisNode, events: SubscriberEvents) {
+    this.#client = node.duplicate({
+      lazyConnect: true,
+      keyPrefix: '',
+      autoResubscribe: false,
+      enableOfflineQueue: true,
+      // Another node may serve its slots when it is gone, so it is made anew.
+      retryStrategy: null,
+      readOnly: false,
+      commandTimeout: undefined,
+    });
+    this.#client.on('error', () => {});
+    this.#client.on('smessage', (channel: string, message: string) => events.onMessage(channel, message));
+    this.#client.once('end', () => events.onEnd());
+    this.#client.connect().catch(() => {});
+  }
+
+  async subscribe(channel: string): Promise<void> {
+    await this.#client.ssubscribe(channel);
+  }
+
+  close(): void {
+    this.#client.disconnect();
+  }
+}

@@ -1,0 +1,175 @@
+import type { Link } from '../link.ts';
+import { type NodeRedisClient, nodeRedisLink } from '../node-redis-link.ts';
+import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
+
+/** What is used of a connection that a node-redis Cluster has to one node. */
+export interface NodeRedisNode extends NodeRedisClient {
+  duplicate(override?: object): NodeRedisNode;
+  sSubscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
+}
+
+/** A node as a node-redis Cluster knows it. */
+export interface NodeRedisShardNode {
+  readonly address: string;
+}
+
+/** What is used of a node-redis Cluster. */
+export interface NodeRedisCluster {
+  readonly isOpen: boolean;
+  readonly slots: readonly unknown[];
+  readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode>;
+  // A method, so that a client of any configuration fits.
+  nodeClient(node: never): Promise<unknown>;
+  sendCommand(
+    firstKey: string | undefined,
+    isReadonly: boolean | undefined,
+    args: string[],
+  ): Promise<unknown>;
+  destroy(): void;
+  on(event: string, listener: (...args: string[]) => void): unknown;
+  once(event: string, listener: (...args: string[]) => void): unknown;
+  off(event: string, listener: (...args: string[]) => void): unknown;
+}
+
+export class NodeRedisNodes implements ClusterNodes {
+  readonly keyPrefix = '';
+  readonly #cluster: NodeRedisCluster;
+  readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
+
+  constructor(cluster: NodeRedisCluster) {
+    this.#cluster = cluster;
+  }
+
+  get isReady(): boolean {
+    return this.#cluster.isOpen && this.#cluster.nodeByAddress.size > 0;
+  }
+
+  get whyClosed(): string | null {
+    return this.#cluster.isOpen ? null : 'the client is not open: call its connect() first';
+  }
+
+  onceReady(callback: () => void): void {
+    const done = (): void => {
+      for (const event of ['connect', 'disconnect', 'error']) this.#cluster.off(event, done);
+      callback();
+    };
+    for (const event of ['connect', 'disconnect', 'error']) this.#cluster.once(event, done);
+  }
+
+  known(): readonly ClusterNode[] {
+    return [...this.#cluster.nodeByAddress.keys()].flatMap((address) => this.at(address) ?? []);
+  }
+
+  at(address: string): ClusterNode | null {
+    const node = this.#cluster.nodeByAddress.get(address);
+    if (node === undefined) return null;
+    const before = this.#made.get(address);
+    if (before?.node === node) return before.made;
+    const client = (): Promise<NodeRedisNode> =>
+      this.#cluster.nodeClient(node as never) as Promise<NodeRedisNode>;
+    const made = {
+      link: new LazyLink(client),
+      subscriber: (events: SubscriberEvents) => new NodeRedisSubscriber(client, events),
+    };
+    this.#made.set(address, { node, made });
+    return made;
+  }
+
+  /** A command that is sent to the wrong node makes this client look; there is no other way to tell it to. */
+  refresh(): void {}
+
+  async close(): Promise<void> {
+    if (this.#cluster.isOpen) this.#cluster.destroy();
+  }
+}
+
+/** This library connects to a node when it is first asked for it, and may replace its client. */
+class LazyLink implements Link {
+  readonly keyPrefix = '';
+  readonly breaks = 0;
+  readonly whyClosed = null;
+  readonly #open: () => Promise<NodeRedisNode>;
+  #client: NodeRedisNode | null = null;
+  #link: Link | null = null;
+
+  constructor(open: () => Promise<NodeRedisNode>) {
+    this.#open = open;
+  }
+
+  get isReady(): boolean {
+    return this.#client?.isReady === true;
+  }
+
+  onceReady(callback: () => void): void {
+    this.#open().then(
+      (client) => {
+        if (client !== this.#client) {
+          this.#client = client;
+          this.#link = nodeRedisLink(client);
+        }
+        if (client.isReady) callback();
+        else this.#link?.onceReady(callback);
+      },
+      () => callback(),
+    );
+  }
+
+  send(name: string, args: string[]): Promise<unknown> {
+    if (this.#link === null) return Promise.reject(new Error('There is no connection to this node'));
+    return this.#link.send(name, args);
+  }
+
+  listen(): never {
+    throw new Error('A node of a Cluster is listened to by its subscriber');
+  }
+
+  leave(): void {}
+
+  async close(): Promise<void> {}
+}
+
+class NodeRedisSubscriber implements Subscriber {
+  readonly #events: SubscriberEvents;
+  readonly #client: Promise<NodeRedisNode>;
+  #isOver = false;
+
+  constructor(open: () => Promise<NodeRedisNode>, events: SubscriberEvents) {
+    this.#events = events;
+    this.#client = this.#connect(open);
+    this.#client.catch(() => this.#end());
+  }
+
+  async subscribe(channel: string): Promise<void> {
+    const client = await this.#client;
+    await client.sSubscribe(channel, (message) => this.#events.onMessage(channel, message));
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#client.then(destroyQuietly, () => {});
+  }
+
+  async #connect(open: () => Promise<NodeRedisNode>): Promise<NodeRedisNode> {
+    const node = await open();
+    const socket = { ...node.options?.socket, reconnectStrategy: false };
+    const client = node.duplicate({ socket, readonly: false });
+    for (const event of ['error', 'end']) client.on(event, () => this.#end());
+    // The slot has moved to another node.
+    client.on('server-sunsubscribe', () => this.#end());
+    client.on('sharded-channel-moved', () => this.#end());
+    await client.connect();
+    if (this.#isOver) destroyQuietly(client);
+    return client;
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#client.then(destroyQuietly, () => {});
+    this.#events.onEnd();
+  }
+}
+
+function destroyQuietly(client: NodeRedisNode): void {
+  if (client.isOpen) client.destroy();
+}
