@@ -22,6 +22,7 @@ export class Liveness {
   readonly #clock: Clock;
   readonly #sightings: Sighting[] = [];
   #confirmed: Instant | null = null;
+  #reopened: { readonly after: Instant; readonly atMs: number } | null = null;
   /** What the server has agreed to. */
   timeoutMs = 0;
 
@@ -35,9 +36,18 @@ export class Liveness {
     this.#confirmed = since;
   }
 
+  /** The session was taken up again, some time after `after`. The leader was told of it then, before anything else that came over this connection. */
+  reopen(after: Instant): void {
+    this.#reopened = { after, atMs: this.#clock.monotonicMs() };
+  }
+
   /** A request that was sent then has been answered. */
   heard(sent: Instant, isWrite: boolean): void {
     if (isWrite) this.#confirm(sent.monotonicMs - this.timeoutMs * LAG_SHARE);
+    if (isWrite && this.#reopened !== null && sent.monotonicMs >= this.#reopened.atMs) {
+      this.#trust(this.#reopened.after);
+      this.#reopened = null;
+    }
     const last = this.#sightings.at(-1);
     if (last !== undefined && sent.monotonicMs - last.sent.monotonicMs < this.timeoutMs * GRAIN_SHARE) return;
     this.#sightings.push({ sent, answeredMs: this.#clock.monotonicMs() });
@@ -67,7 +77,10 @@ export class Liveness {
     const sighting = this.#sightings[found];
     if (sighting === undefined) return;
     this.#sightings.splice(0, found + 1);
-    if (this.#confirmed === null || sighting.sent.monotonicMs > this.#confirmed.monotonicMs)
-      this.#confirmed = sighting.sent;
+    this.#trust(sighting.sent);
+  }
+
+  #trust(known: Instant): void {
+    if (this.#confirmed === null || known.monotonicMs > this.#confirmed.monotonicMs) this.#confirmed = known;
   }
 }

@@ -36,6 +36,7 @@ export class Session {
   readonly #waiting = new Set<() => void>();
   readonly #tell: () => void;
   #isConnected = false;
+  #disconnectedAt: Instant;
   #wasConnected = false;
   #end: End | null = null;
   /** In hexadecimal; empty until it is known. */
@@ -51,6 +52,7 @@ export class Session {
     this.#isOurs = isOurs;
     this.#clock = clock;
     this.#startedAt = instant(clock);
+    this.#disconnectedAt = this.#startedAt;
     this.#liveness = new Liveness(clock);
     this.calls = new Calls(client, clock, {
       onHeard: (sent, isWrite) => this.#liveness.heard(sent, isWrite),
@@ -150,6 +152,7 @@ export class Session {
     const timeoutMs = this.#client.getSessionTimeout();
     this.id = this.#client.getSessionId().readBigUInt64BE().toString(16);
     if (!this.#wasConnected) this.#liveness.begin(this.#knownSince(timeoutMs), timeoutMs);
+    else this.#liveness.reopen(this.#disconnectedAt);
     this.#liveness.timeoutMs = timeoutMs;
     this.#isConnected = true;
     this.#pulse.start(timeoutMs, true);
@@ -169,6 +172,7 @@ export class Session {
 
   #onDisconnected(): void {
     this.#isConnected = false;
+    this.#disconnectedAt = instant(this.#clock);
     this.hub.reset();
     forgetPartialPacket(this.#client);
     this.#pulse.start(this.#client.getSessionTimeout(), false);

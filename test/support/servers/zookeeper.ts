@@ -1,11 +1,12 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import zookeeper from 'node-zookeeper-client';
 import type { ZookeeperClient } from '../../../src/stores/zookeeper/index.ts';
 import { type FaultProxy, startFaultProxy } from '../fault-proxy.ts';
 import { findProgram, install } from './find.ts';
-import { exchange, freePorts } from './ports.ts';
+import { freePorts } from './ports.ts';
 import { type Recipe, type Server, startOwnServer } from './server.ts';
 
 const JAVA = { title: 'Java 11 or newer', binary: 'java', packages: ['default-jre-headless'] } as const;
@@ -129,11 +130,29 @@ function memberRecipe(
 
 /** `leader`, `follower` or `standalone`; `null` when it does not serve. */
 async function modeOf(port: number): Promise<string | null> {
-  try {
-    return /Mode: (\w+)/.exec(await exchange(port, 'srvr'))?.[1] ?? null;
-  } catch {
-    return null;
+  return /Mode: (\w+)/.exec(await askWord(port, 'srvr'))?.[1] ?? null;
+}
+
+/** The answer to one of the words of four letters, which may come in pieces; empty when there is none. */
+async function askWord(port: number, word: string): Promise<string> {
+  return await new Promise((resolve) => {
+    let answer = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(word));
+    socket.on('data', (data) => {
+      answer += data.toString();
+    });
+    socket.setTimeout(1_000, () => socket.destroy());
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => resolve(answer));
+  });
+}
+
+async function eventually<T>(look: () => Promise<T | null>, problem: string): Promise<T> {
+  for (const until = Date.now() + 30_000; Date.now() < until; await sleep(50)) {
+    const found = await look();
+    if (found !== null) return found;
   }
+  throw new Error(problem);
 }
 
 /** An ensemble of our own, to kill, pause and cut. */
@@ -221,12 +240,9 @@ class OwnEnsemble implements Ensemble {
   }
 
   async serving(count = this.members.length): Promise<void> {
-    for (let tries = 0; tries < 400; tries += 1) {
-      const modes = await Promise.all(this.members.map(({ port }) => modeOf(port)));
-      if (modes.filter((mode) => mode !== null).length >= count) return;
-      await sleep(50);
-    }
-    throw new Error(`fewer than ${count} members serve`);
+    const look = async (): Promise<true | null> =>
+      (await this.#modes()).filter((mode) => mode !== null).length >= count ? true : null;
+    await eventually(look, `fewer than ${count} members serve`);
   }
 
   async stop(): Promise<void> {
@@ -241,14 +257,15 @@ class OwnEnsemble implements Ensemble {
     await this.stop();
   }
 
+  async #modes(): Promise<(string | null)[]> {
+    return await Promise.all(this.members.map(({ port }) => modeOf(port)));
+  }
+
   async #withMode(wanted: readonly string[]): Promise<Member> {
-    for (let tries = 0; tries < 400; tries += 1) {
-      const modes = await Promise.all(this.members.map(({ port }) => modeOf(port)));
-      const at = modes.findIndex((mode) => mode !== null && wanted.includes(mode));
-      const found = this.members[at];
-      if (found !== undefined) return found;
-      await sleep(50);
-    }
-    throw new Error(`no member says that it is a ${wanted.join(' or a ')}`);
+    const look = async (): Promise<Member | null> => {
+      const at = (await this.#modes()).findIndex((mode) => mode !== null && wanted.includes(mode));
+      return this.members[at] ?? null;
+    };
+    return await eventually(look, `no member says that it is a ${wanted.join(' or a ')}`);
   }
 }
