@@ -72,7 +72,9 @@ class Cluster implements RedisCluster {
     for (let tries = 0; tries < 200; tries += 1) {
       for (const [index, client] of this.#admins.entries()) {
         if (client.status !== 'ready') continue;
-        const lines = String(await client.call('CLUSTER', 'NODES')).split('\n');
+        // A node may have been stopped: it is connected, and says nothing.
+        const nodes = await Promise.race([client.call('CLUSTER', 'NODES'), sleep(500, '')]);
+        const lines = String(nodes).split('\n');
         const own = lines.find((line) => / myself,master /.test(line))?.split(' ') ?? [];
         if (own.slice(8).some((range) => covers(range, slot))) return index;
       }

@@ -1,6 +1,7 @@
-import type { Clock, Timer } from '../../../clock.ts';
+import type { Clock } from '../../../clock.ts';
 import { pause } from '../../../hold/pause.ts';
 import type { Link, Listening } from '../link.ts';
+import { Debts } from './debts.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
 import { SlotTable } from './slot-table.ts';
 import { slotOf } from './slots.ts';
@@ -13,19 +14,11 @@ const TRIES_MAX = 40;
 const TRY_AGAIN_MS = 100;
 /** How long a connection to a node may take. */
 const CONNECT_MS = 500;
-/** A node that owes an answer for so long may be dead, and others may know who serves its slots now. */
-const SILENT_MS = 1_000;
 /** Between two looks at who serves what. */
 const LOOK_AGAIN_MS = 250;
 const LOOK_MS = 1_000;
 
 const MOVED = /^(MOVED|ASK) (\d+) (\S+)/;
-
-/** A node that was sent something. */
-interface Owing {
-  commands: number;
-  sinceMs: number;
-}
 
 /**
  * The connections of a Cluster client to its nodes as one link. Which node a command goes to is decided here, by what the nodes themselves say: the libraries
@@ -38,14 +31,14 @@ export class ClusterLink implements Link {
   readonly #clock: Clock;
   readonly #table = new SlotTable();
   readonly #subscriptions: Subscriptions;
-  readonly #owing = new Map<string, Owing>();
+  readonly #debts: Debts;
   #looking: Promise<void> | null = null;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  #timer: Timer | null = null;
 
   constructor(nodes: ClusterNodes, clock: Clock) {
     this.#nodes = nodes;
     this.#clock = clock;
+    this.#debts = new Debts(clock, () => void this.#look());
     this.#subscriptions = new Subscriptions(clock, {
       nodeOf: (slot) => this.#masterOf(slot),
       look: () => this.#look(),
@@ -63,8 +56,11 @@ export class ClusterLink implements Link {
   onceReady(callback: () => void): void {
     const go = (): void => {
       if (!this.#nodes.isReady) callback();
-      else
-        this.#look().finally(() => (this.isReady ? callback() : this.#clock.startTimer(LOOK_AGAIN_MS, go)));
+      else void this.#look().then(loaded);
+    };
+    const loaded = (): void => {
+      if (this.isReady) callback();
+      else this.#clock.startTimer(LOOK_AGAIN_MS, go);
     };
     if (this.#nodes.isReady) go();
     else this.#nodes.onceReady(go);
@@ -93,9 +89,9 @@ export class ClusterLink implements Link {
   }
 
   leave(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
+    this.#debts.close();
     this.#subscriptions.close();
+    this.#nodes.leave();
   }
 
   close(): Promise<void> {
@@ -107,17 +103,19 @@ export class ClusterLink implements Link {
     const node = address === undefined ? null : this.#nodes.at(address);
     if (node === null || address === undefined) return this.#sendUnknown(slot, name, args, tries);
     if (!node.link.isReady) return this.#sendWhenReady(slot, node, name, args, tries);
-    this.#owe(address);
-    return node.link.send(name, args).then(
-      (reply) => {
-        this.#paid(address);
-        return reply;
-      },
-      (error: unknown) => {
-        this.#paid(address);
-        return this.#onError(error, slot, name, args, tries);
-      },
-    );
+    return new Promise((resolve, reject) => {
+      const settle = this.#debts.add(address, slot, reject);
+      node.link.send(name, args).then(
+        (reply) => {
+          settle();
+          resolve(reply);
+        },
+        (error: unknown) => {
+          settle();
+          resolve(this.#onError(error, slot, name, args, tries));
+        },
+      );
+    });
   }
 
   async #sendWhenReady(
@@ -156,7 +154,7 @@ export class ClusterLink implements Link {
     const message = error instanceof Error ? error.message : '';
     const [, kind, , address = ''] = MOVED.exec(message) ?? [];
     if (kind === 'MOVED' && tries < REDIRECTS_MAX) {
-      if (this.#table.move(slot, address)) this.#subscriptions.onMoved();
+      if (this.#table.move(slot, address)) this.#onMoved();
       void this.#look();
       return await this.#sendTo(slot, name, args, tries + 1);
     }
@@ -233,7 +231,7 @@ export class ClusterLink implements Link {
       try {
         const link = await this.#ready(node);
         const reply = await this.#within(LOOK_MS, link.send('cluster', ['slots']));
-        if (this.#table.load(reply)) this.#subscriptions.onMoved();
+        if (this.#table.load(reply)) this.#onMoved();
         this.#nodes.refresh();
         return;
       } catch {
@@ -242,38 +240,16 @@ export class ClusterLink implements Link {
     }
   }
 
+  #onMoved(): void {
+    this.#subscriptions.onMoved();
+    this.#debts.writeOff((slot) => this.#table.addressOf(slot));
+  }
+
   async #within<T>(ms: number, work: Promise<T>): Promise<T> {
     return await new Promise<T>((resolve, reject) => {
       const timer = this.#clock.startTimer(ms, () => reject(new Error('no answer in time')));
       work.then(resolve, reject).finally(() => timer.cancel());
     });
-  }
-
-  #owe(address: string): void {
-    const owing = this.#owing.get(address);
-    if (owing === undefined) this.#owing.set(address, { commands: 1, sinceMs: this.#clock.monotonicMs() });
-    else {
-      if (owing.commands === 0) owing.sinceMs = this.#clock.monotonicMs();
-      owing.commands += 1;
-    }
-    this.#timer ??= this.#clock.startTimer(SILENT_MS, () => this.#onSilence());
-  }
-
-  #paid(address: string): void {
-    const owing = this.#owing.get(address);
-    if (owing === undefined) return;
-    owing.commands -= 1;
-    owing.sinceMs = this.#clock.monotonicMs();
-  }
-
-  /** A node that is stopped or cut off rejects nothing: it only does not answer. */
-  #onSilence(): void {
-    this.#timer = null;
-    const owing = [...this.#owing.values()].filter(({ commands }) => commands > 0);
-    if (owing.length === 0) return;
-    const nowMs = this.#clock.monotonicMs();
-    if (owing.some(({ sinceMs }) => nowMs - sinceMs >= SILENT_MS)) void this.#look();
-    this.#timer = this.#clock.startTimer(SILENT_MS, () => this.#onSilence());
   }
 }
 

@@ -78,6 +78,8 @@ export class IoredisNodes implements ClusterNodes {
     if (this.isReady) this.#cluster.refreshSlotsCache(() => {});
   }
 
+  leave(): void {}
+
   async close(): Promise<void> {
     const { status } = this.#cluster;
     if (status === 'end') return;
@@ -127,6 +129,8 @@ class IoredisSubscriber implements Subscriber {
     this.#client.on('error', () => {});
     this.#client.on('smessage', (channel: string, message: string) => events.onMessage(channel, message));
     this.#client.once('end', () => events.onEnd());
+    // A slot has left this node, and with it its channels; the others find their way back as quickly.
+    this.#client.on('moved', () => this.#client.disconnect());
     this.#client.connect().catch(() => {});
   }
 

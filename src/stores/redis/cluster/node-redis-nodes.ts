@@ -1,4 +1,4 @@
-import type { Link } from '../link.ts';
+import { type Link, reconnectDelayMs } from '../link.ts';
 import { type NodeRedisClient, nodeRedisLink } from '../node-redis-link.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
@@ -16,15 +16,9 @@ export interface NodeRedisShardNode {
 /** What is used of a node-redis Cluster. */
 export interface NodeRedisCluster {
   readonly isOpen: boolean;
-  readonly slots: readonly unknown[];
   readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode>;
   // A method, so that a client of any configuration fits.
   nodeClient(node: never): Promise<unknown>;
-  sendCommand(
-    firstKey: string | undefined,
-    isReadonly: boolean | undefined,
-    args: string[],
-  ): Promise<unknown>;
   destroy(): void;
   on(event: string, listener: (...args: string[]) => void): unknown;
   once(event: string, listener: (...args: string[]) => void): unknown;
@@ -35,6 +29,8 @@ export class NodeRedisNodes implements ClusterNodes {
   readonly keyPrefix = '';
   readonly #cluster: NodeRedisCluster;
   readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
+  /** To nodes that the client does not know, such as a replica that has become a master: it looks again only when it is told to by a node that it does know. */
+  readonly #own = new Map<string, { client: Promise<NodeRedisNode>; made: ClusterNode }>();
 
   constructor(cluster: NodeRedisCluster) {
     this.#cluster = cluster;
@@ -62,15 +58,10 @@ export class NodeRedisNodes implements ClusterNodes {
 
   at(address: string): ClusterNode | null {
     const node = this.#cluster.nodeByAddress.get(address);
-    if (node === undefined) return null;
+    if (node === undefined) return this.#ownNode(address);
     const before = this.#made.get(address);
     if (before?.node === node) return before.made;
-    const client = (): Promise<NodeRedisNode> =>
-      this.#cluster.nodeClient(node as never) as Promise<NodeRedisNode>;
-    const made = {
-      link: new LazyLink(client),
-      subscriber: (events: SubscriberEvents) => new NodeRedisSubscriber(client, events),
-    };
+    const made = nodeOf(() => this.#clientOf(node));
     this.#made.set(address, { node, made });
     return made;
   }
@@ -78,9 +69,46 @@ export class NodeRedisNodes implements ClusterNodes {
   /** A command that is sent to the wrong node makes this client look; there is no other way to tell it to. */
   refresh(): void {}
 
+  leave(): void {
+    for (const { client } of this.#own.values()) client.then(destroyQuietly, () => {});
+    this.#own.clear();
+  }
+
   async close(): Promise<void> {
     if (this.#cluster.isOpen) this.#cluster.destroy();
   }
+
+  #clientOf(node: NodeRedisShardNode): Promise<NodeRedisNode> {
+    return this.#cluster.nodeClient(node as never) as Promise<NodeRedisNode>;
+  }
+
+  #ownNode(address: string): ClusterNode | null {
+    const before = this.#own.get(address);
+    if (before !== undefined) return before.made;
+    const [model] = this.#cluster.nodeByAddress.values();
+    if (model === undefined || !this.#cluster.isOpen) return null;
+    const client = this.#connect(model, address);
+    client.catch(() => this.#own.delete(address));
+    const made = nodeOf(() => client);
+    this.#own.set(address, { client, made });
+    return made;
+  }
+
+  /** With everything as the client has it for its other nodes: user, password, TLS. */
+  async #connect(model: NodeRedisShardNode, address: string): Promise<NodeRedisNode> {
+    const known = await this.#clientOf(model);
+    const at = address.lastIndexOf(':');
+    const place = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
+    const socket = { ...known.options?.socket, ...place, reconnectStrategy: reconnectDelayMs };
+    const client = known.duplicate({ url: undefined, socket, readonly: false });
+    client.on('error', () => {});
+    client.connect().catch(() => {});
+    return client;
+  }
+}
+
+function nodeOf(open: () => Promise<NodeRedisNode>): ClusterNode {
+  return { link: new LazyLink(open), subscriber: (events) => new NodeRedisSubscriber(open, events) };
 }
 
 /** This library connects to a node when it is first asked for it, and may replace its client. */

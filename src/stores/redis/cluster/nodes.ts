@@ -32,5 +32,7 @@ export interface ClusterNodes {
   at(address: string): ClusterNode | null;
   /** Lets the client itself look again which nodes there are. */
   refresh(): void;
+  /** Closes what was opened besides the client. */
+  leave(): void;
   close(): Promise<void>;
 }

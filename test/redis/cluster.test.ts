@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Cluster } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createLocks } from '../../src/index.ts';
+import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
+import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
+import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
+import { eventually } from './support/stage.ts';
+
+let stage: ClusterStage;
+beforeAll(async () => {
+  stage = await startClusterStage();
+}, 30_000);
+afterAll(async () => {
+  await stage[Symbol.asyncDispose]();
+});
+
+/** Every key of every master, with its slot. */
+async function keys(): Promise<string[]> {
+  const found = await Promise.all([0, 1, 2].map((n) => stage.cluster.admin(n).keys('*')));
+  return found.flat();
+}
+
+/** Calls of scripts so far, over all masters. */
+async function scriptCalls(): Promise<number> {
+  let calls = 0;
+  for (const n of [0, 1, 2]) {
+    const info = await stage.cluster.admin(n).info('commandstats');
+    for (const [, count] of info.matchAll(/cmdstat_evalsha:calls=(\d+)/g)) calls += Number(count);
+  }
+  return calls;
+}
+
+it('slots are those of the servers, for every name and prefix, and every slot has a tag', async () => {
+  const prefixes = ['', 'holdfast:', '{app}:', 'a{', '}', '{}', 'x{y}z'];
+  for (const name of HOSTILE) {
+    for (const prefix of prefixes) expect(slotOf(prefix + name)).toBe(await stage.slotOf(prefix + name));
+  }
+  for (let slot = 0; slot < 16_384; slot += 1) expect(slotOf(`{${tagOf(slot)}}rest`)).toBe(slot);
+});
+
+it.each(['holdfast:', '', 'a{', '{app}:'])(
+  'with prefix %j, all keys of a lock are in the slot of its plain key',
+  async (prefix) => {
+    const locks = await stage.locks('ioredis', { prefix });
+    for (const name of ['plain', '{a}b', 'a}b', '}{', 'a{}b', '{', 'a{b}{c}']) {
+      const { read } = locks.readWriteLock(`${name} keys`);
+      const hold = await read.acquire({ metadata: { a: 1 } });
+      const slot = await stage.slotOf(`${prefix}${name} keys`);
+      const own = (await keys()).filter((key) => key.includes(`${name} keys`));
+      // The plain key, the line and the info.
+      expect(own).toHaveLength(3);
+      for (const key of own) expect(await stage.slotOf(key)).toBe(slot);
+      await hold.release();
+    }
+  },
+);
+
+it('each slot has a counter of its own', async () => {
+  const locks = await stage.locks('ioredis', { prefix: 'counted:' });
+  for (const name of ['one', 'two', '{one}', 'three']) await (await locks.mutex(name).acquire()).release();
+  const counters = (await keys()).filter((key) => key.endsWith('counted:\u0001shard'));
+  const slots = new Set(['one', 'two', '{one}', 'three'].map((name) => slotOf(`counted:${name}`)));
+  expect(counters).toHaveLength(slots.size);
+});
+
+describe.each([...LIBRARIES, ...LIBRARIES_BEFORE])('under %s', (library) => {
+  it('takes, waits, hands over, counts, lists, evicts', async () => {
+    const [a, b] = [await stage.locks(library), await stage.locks(library)];
+    for (const name of [`smoke ${library} {x}`, `smoke ${library} y`, `smoke ${library} z`]) {
+      const hold = await a.mutex(name).acquire();
+      expect(await b.mutex(name).tryAcquire()).toBeNull();
+      const pending = b.mutex(name).acquire();
+      await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
+      // So that the message is a message, and not the answer to a question that was asked just then.
+      await sleep(50);
+      const startedMs = performance.now();
+      await hold.release();
+      const next = await pending;
+      expect(performance.now() - startedMs).toBeLessThan(400);
+      expect(next.fence).toBeGreaterThan(hold.fence);
+      expect(await a.evict(name, { id: next.id })).toBe(true);
+    }
+    const permits = await Promise.all(
+      [1, 2].map(() => a.semaphore(`${library} s`, { permits: 2 }).acquire()),
+    );
+    expect(await b.semaphore(`${library} s`, { permits: 2 }).tryAcquire()).toBeNull();
+    const listed = [];
+    for await (const view of b.list(`${library} `)) listed.push(view.name);
+    expect(listed).toEqual([`${library} s`]);
+    await Promise.all(permits.map((permit) => permit.release()));
+  });
+});
+
+it('all of several locks are taken across slots, in order, and given back when one cannot be had', async () => {
+  const [a, b] = [await stage.locks('ioredis'), await stage.locks('node-redis')];
+  const names = ['all 3', 'all 1', 'all 2', '{all}4'];
+  expect(new Set(names.map((name) => slotOf(`holdfast:${name}`))).size).toBe(4);
+  const hold = await a.all(names).acquire();
+  expect(hold.names).toEqual(['all 1', 'all 2', 'all 3', '{all}4']);
+  for (const name of names) expect(await b.mutex(name).tryAcquire()).toBeNull();
+  await hold.release();
+  const one = await b.mutex('all 3').acquire();
+  expect(await a.all(names).tryAcquire()).toBeNull();
+  for (const name of ['all 1', 'all 2', '{all}4'])
+    await (await b.mutex(name).acquire({ waitMs: 0 })).release();
+  await one.release();
+});
+
+it('two programs that take the same locks in another order never wait for each other for ever', async () => {
+  const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
+  let turns = 0;
+  const take = async (locks: typeof a, names: string[]): Promise<void> => {
+    for (let n = 0; n < 20; n += 1) {
+      await locks.all(names).run(() => {
+        turns += 1;
+      });
+    }
+  };
+  await Promise.all([take(a, ['deadly 1', 'deadly 2']), take(b, ['deadly 2', 'deadly 1'])]);
+  expect(turns).toBe(40);
+});
+
+it('what is asked in one tick travels as one call for each slot', async () => {
+  const locks = await stage.locks('ioredis');
+  await (await locks.mutex('{batch}').acquire()).release();
+  const before = await scriptCalls();
+  const holds = await Promise.all(
+    Array.from({ length: 60 }, (_, n) => locks.mutex(`{batch} ${n}`).acquire()),
+  );
+  // Split in two halves, so that the server works on one while the answers to the other are read.
+  expect((await scriptCalls()) - before).toBeLessThanOrEqual(2);
+  await Promise.all(holds.map((hold) => hold.release()));
+});
+
+it("a Cluster client's own key prefix stands before ours", async () => {
+  const client = new Cluster([...stage.cluster.addresses], { keyPrefix: 'app:' });
+  const locks = createLocks(redisStore(client, { prefix: 'locks:' }));
+  const hold = await locks.mutex('seen').acquire();
+  expect(await keys()).toContain('app:locks:seen');
+  await hold.release();
+  await locks.close();
+  client.disconnect();
+});
+
+it("the store leaves nothing of its own behind: the client is the user's, the listening connections are not", async () => {
+  const connections = async (): Promise<number> => {
+    const lists = await Promise.all(
+      [0, 1, 2].map((n) => stage.cluster.admin(n).call('CLIENT', 'LIST', 'TYPE', 'pubsub')),
+    );
+    return lists
+      .join('')
+      .split('\n')
+      .filter((line) => line !== '').length;
+  };
+  const before = await connections();
+  const client = new Cluster([...stage.cluster.addresses]);
+  const locks = createLocks(redisStore(client));
+  const other = await stage.locks('ioredis');
+  const hold = await other.mutex('left').acquire();
+  const pending = locks.mutex('left').acquire();
+  await eventually('it listens', async () => (await connections()) > before);
+  await hold.release();
+  await (await pending).release();
+  await locks.close();
+  await eventually('nobody listens', async () => (await connections()) <= before);
+  expect(await client.set('still', 'mine')).toBe('OK');
+  client.disconnect();
+});

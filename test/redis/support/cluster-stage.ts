@@ -1,0 +1,45 @@
+import { createLocks, type Locks, type LocksOptions } from '../../../src/index.ts';
+import { slotOf as ownSlotOf } from '../../../src/stores/redis/cluster/slots.ts';
+import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
+import { openClusterClient } from '../../support/cluster-clients.ts';
+import type { Library } from '../../support/redis-clients.ts';
+import { type RedisCluster, startRedisCluster } from '../../support/servers/redis-cluster.ts';
+
+/** A Cluster of a test's own and what connects to it. All of it is closed together. */
+export interface ClusterStage extends AsyncDisposable {
+  readonly cluster: RedisCluster;
+  locks(library: Library, options?: LocksOptions & RedisStoreOptions): Promise<Locks>;
+  /** The slot of a key, by the server's word. */
+  slotOf(key: string): Promise<number>;
+  /** The node that serves a lock's slot now. */
+  masterOf(name: string): Promise<number>;
+}
+
+export async function startClusterStage(): Promise<ClusterStage> {
+  const cluster = await startRedisCluster();
+  const closers: Array<() => Promise<void>> = [];
+  const slotOf = async (key: string): Promise<number> =>
+    Number(await cluster.admin(0).call('CLUSTER', 'KEYSLOT', key));
+  return {
+    cluster,
+    slotOf,
+    async masterOf(name) {
+      return await cluster.masterOf(ownSlotOf(`holdfast:${name}`));
+    },
+    async locks(library, given = {}) {
+      const { client, close } = await openClusterClient(library, cluster);
+      const { prefix, lineMax, allowEviction, ...rest } = given;
+      const store = redisStore(client, { prefix, lineMax, allowEviction });
+      const locks = createLocks(store, { waitMs: 20_000, ...rest });
+      closers.push(async () => {
+        await locks.close({ drainMs: 0 });
+        close();
+      });
+      return locks;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const close of closers) await close();
+      await cluster.stop();
+    },
+  };
+}
