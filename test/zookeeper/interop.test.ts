@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Lockable, type Locks } from '../../src/index.ts';
+import { type ZookeeperClient, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { cleanups } from '../etcd/cleanup.ts';
+import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
+import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+
+/** kazoo's locks under `/locks` and ours are the same locks. */
+const atTheEnd = cleanups();
+let ensemble: Ensemble;
+let kazoo: Kazoo;
+let client: ZookeeperClient;
+let locks: Locks;
+beforeAll(async () => {
+  ensemble = await startEnsemble();
+  atTheEnd(() => ensemble.stop());
+  kazoo = await startKazoo(ensemble.address);
+  atTheEnd(() => kazoo.stop());
+  client = ensemble.client({ sessionMs: 5_000 });
+  locks = createLocks(zookeeperStore(client), { waitMs: 20_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+});
+
+const line = (name: string): Promise<readonly string[]> => nodesOf(client, name);
+const standing = (name: string, count: number): Promise<void> =>
+  until(`there are not ${count} in line`, async () => (await line(name)).length === count);
+
+describe.concurrent('kazoo and ours exclude each other', () => {
+  const ours = {
+    mutex: (name: string): Lockable => locks.mutex(name),
+    reader: (name: string): Lockable => locks.readWriteLock(name).read,
+    writer: (name: string): Lockable => locks.readWriteLock(name).write,
+  };
+  const cases: readonly [KazooKind, keyof typeof ours, boolean, boolean][] = [
+    // kazoo's kind, ours, whether ours is shut out while theirs is held, and theirs while ours is.
+    ['Lock', 'mutex', true, true],
+    ['Lock', 'reader', true, false],
+    ['WriteLock', 'mutex', true, true],
+    ['WriteLock', 'writer', true, true],
+    ['WriteLock', 'reader', true, true],
+    ['ReadLock', 'mutex', true, true],
+    ['ReadLock', 'writer', true, true],
+    ['ReadLock', 'reader', false, false],
+  ];
+  for (const [theirs, kind, shutsUsOut, isShutOut] of cases) {
+    it(`kazoo's ${theirs} and our ${kind}`, async () => {
+      const name = `${theirs}-${kind}`;
+      await kazoo.take(`${name}-1`, theirs, `/locks/${name}`);
+      const tried = await ours[kind](name).tryAcquire();
+      expect(tried === null).toBe(shutsUsOut);
+      await tried?.release();
+      await kazoo.release(`${name}-1`);
+      const hold = await ours[kind](name).acquire();
+      expect(await kazoo.try(`${name}-2`, theirs, `/locks/${name}`)).toBe(!isShutOut);
+      await hold.release();
+    });
+  }
+
+  it('hand over to each other, first come, first served', async () => {
+    const order: string[] = [];
+    const hold = await locks.mutex('one-line').acquire();
+    const theirs = kazoo.take('line-1', 'Lock', '/locks/one-line').then(() => order.push('theirs'));
+    await standing('one-line', 2);
+    const mine = locks.mutex('one-line').acquire();
+    void mine.then(() => order.push('ours'));
+    await standing('one-line', 3);
+    const last = kazoo.take('line-2', 'Lock', '/locks/one-line').then(() => order.push('theirs again'));
+    await standing('one-line', 4);
+    await hold.release();
+    await theirs;
+    await sleep(100);
+    expect(order).toEqual(['theirs']);
+    await kazoo.release('line-1');
+    const next = await mine;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    expect(order).toEqual(['theirs', 'ours']);
+    await next.release();
+    await last;
+    await kazoo.release('line-2');
+  });
+
+  it('also by names that need no escape though they look odd', async () => {
+    for (const name of ['x y', 'é:#*?', '...', '名']) {
+      await kazoo.take(`odd ${name}`.replaceAll(' ', '_'), 'Lock', `/locks/${name}`);
+      expect(await locks.mutex(name).tryAcquire(), name).toBeNull();
+      await kazoo.release(`odd ${name}`.replaceAll(' ', '_'));
+      expect(await locks.mutex(name).tryAcquire(), name).not.toBeNull();
+    }
+  });
+
+  it('see each other: who holds, with the identifier that kazoo was given; and it can be evicted', async () => {
+    await kazoo.take('seen-1', 'Lock', '/locks/seen', 'batch-7');
+    const { holders, kind } = await locks.inspect('seen');
+    expect(kind).toBe('exclusive');
+    expect(holders).toMatchObject([{ owner: 'batch-7', metadata: null }]);
+    const waiting = locks.mutex('seen').acquire();
+    await standing('seen', 2);
+    expect(await locks.evict('seen', { id: holders[0]?.id ?? '' })).toBe(true);
+    await (await waiting).release();
+  });
+
+  it('leave the node of the lock alone: kazoo fails when it vanishes', async () => {
+    await kazoo.take('parent-1', 'Lock', '/locks/parent');
+    await kazoo.release('parent-1');
+    await (await locks.mutex('parent').acquire()).release();
+    await kazoo.take('parent-1', 'Lock', '/locks/parent');
+    await kazoo.release('parent-1');
+  });
+
+  it('do not wait for each other in a circle: our readers and writers around a held lock all get in', async () => {
+    const lock = locks.readWriteLock('circle');
+    const hold = await lock.write.acquire();
+    const order: string[] = [];
+    const enter = async (what: string, side: Lockable): Promise<void> => {
+      const own = await side.acquire();
+      order.push(what);
+      await sleep(20);
+      await own.release();
+    };
+    const all = [
+      enter('reader', lock.read),
+      enter('writer', lock.write),
+      enter('reader', lock.read),
+      enter('writer', lock.write),
+    ];
+    await standing('circle', 5);
+    await hold.release();
+    await Promise.all(all);
+    expect(order).toEqual(['reader', 'writer', 'reader', 'writer']);
+  });
+});
