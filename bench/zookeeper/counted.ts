@@ -1,0 +1,49 @@
+import type { Watcher, ZookeeperClient } from 'holdfast/zookeeper';
+
+/** What went over the wire, and what came back unasked. */
+export interface Count {
+  creates: number;
+  removes: number;
+  transactions: number;
+  reads: number;
+  events: number;
+}
+
+type AnyFunction = (...args: unknown[]) => unknown;
+
+const KINDS: Readonly<Record<string, keyof Count>> = {
+  create: 'creates',
+  remove: 'removes',
+  setData: 'transactions',
+  transaction: 'transactions',
+  exists: 'reads',
+  getData: 'reads',
+  getChildren: 'reads',
+};
+
+/** A client that counts what the store asks of it. */
+export function counted(client: ZookeeperClient): { client: ZookeeperClient; count: Count } {
+  const count: Count = { creates: 0, removes: 0, transactions: 0, reads: 0, events: 0 };
+  const countEvents = (args: unknown[]): unknown[] => {
+    const [path, watcher, callback] = args;
+    if (typeof callback !== 'function' || typeof watcher !== 'function') return args;
+    const told: Watcher = (event) => {
+      count.events += 1;
+      (watcher as Watcher)(event);
+    };
+    return [path, told, callback];
+  };
+  const proxy = new Proxy(client, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== 'function') return value;
+      const kind = KINDS[String(key)];
+      return (...args: unknown[]): unknown => {
+        if (kind !== undefined) count[kind] += 1;
+        return (value as AnyFunction).apply(target, kind === 'reads' ? countEvents(args) : args);
+      };
+    },
+    set: (target, key, value) => Reflect.set(target, key, value),
+  });
+  return { client: proxy, count };
+}

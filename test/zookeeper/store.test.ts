@@ -1,0 +1,204 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { counted } from '../../bench/zookeeper/counted.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
+import {
+  type ZookeeperClient,
+  type ZookeeperStoreOptions,
+  zookeeperStore,
+} from '../../src/stores/zookeeper/index.ts';
+import { cleanups } from '../etcd/cleanup.ts';
+import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+
+/** What is particular to this store: one session, nodes and their parents, watches, who may do what. */
+const CONNECTED = 3;
+const atTheEnd = cleanups();
+let ensemble: Ensemble;
+let direct: ZookeeperClient;
+beforeAll(async () => {
+  ensemble = await startEnsemble();
+  atTheEnd(() => ensemble.stop());
+  direct = ensemble.client({ sessionMs: 5_000 });
+});
+
+function open(client = ensemble.client({ sessionMs: 5_000 }), options: ZookeeperStoreOptions = {}): Locks {
+  const locks = createLocks(zookeeperStore(client, options), { waitMs: 20_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+const exists = (path: string): Promise<bigint | null> =>
+  new Promise((resolve) =>
+    direct.exists(path, (_error, stat) => resolve(stat?.czxid.readBigInt64BE() ?? null)),
+  );
+
+describe.concurrent('one session', () => {
+  it('a thousand holds share it, and are renewed together', async () => {
+    const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
+    const locks = open(client);
+    const names = Array.from({ length: 1_000 }, (_, n) => `shared-${n}`);
+    // The nodes of locks are made once; what follows is what every later use costs.
+    for (const round of ['made', 'used'] as const) {
+      const before = { ...count };
+      const holds = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
+      if (round === 'used') {
+        expect(count.creates + count.transactions - before.creates - before.transactions).toBeLessThan(50);
+        const started = { ...count };
+        await sleep(3_500);
+        expect(holds.filter((hold) => hold.remainingMs > 0)).toHaveLength(1_000);
+        // Sixteen transactions renew them all; it is done about every second.
+        expect(count.transactions - started.transactions).toBeLessThan(16 * 6);
+      }
+      expect(await locks.releaseAll()).toBe(1_000);
+    }
+  });
+
+  it('a hold is trusted for less than the session lasts, and never longer', async () => {
+    const locks = open();
+    const hold = await locks.mutex('trusted').acquire({ ttlMs: 60_000 });
+    for (let round = 0; round < 30; round += 1) {
+      expect(hold.remainingMs).toBeGreaterThan(0);
+      expect(hold.remainingMs).toBeLessThan(5_000);
+      await sleep(100);
+    }
+    await hold.release();
+  });
+
+  it('a client that is handed in stays open when the store closes, and keeps no nodes', async () => {
+    const client = ensemble.client({ sessionMs: 5_000 });
+    const store = zookeeperStore(client);
+    const terms = {
+      mode: { kind: 'exclusive' },
+      ttlMs: 60_000,
+      wait: true,
+      note: '',
+      fenceAbove: 0n,
+    } as const;
+    await store.claim({ name: 'handed-in', id: 'a#1', ...terms });
+    await store.claim({ name: 'handed-in', id: 'a#2', ...terms });
+    expect(await nodesOf(direct, 'handed-in')).toHaveLength(2);
+    await store.close();
+    await until('nodes stay', async () => (await nodesOf(direct, 'handed-in')).length === 0);
+    expect(client.getState().code).toBe(CONNECTED);
+  });
+
+  it('the fence is the transaction that created the node', async () => {
+    const locks = open();
+    const [first, second] = [await locks.mutex('fence').acquire(), locks.mutex('fence').acquire()];
+    const [node] = await nodesOf(direct, 'fence');
+    expect(await exists(`/locks/fence/${node}`)).toBe(first.fence);
+    await first.release();
+    const [next] = await nodesOf(direct, 'fence');
+    expect(await exists(`/locks/fence/${next}`)).toBe((await second).fence);
+  });
+});
+
+describe.concurrent('watches', () => {
+  it('a hundred waiters are served in order, with one event each', async () => {
+    const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
+    const locks = open(client);
+    const lock = locks.mutex('line');
+    const blocker = await lock.acquire();
+    const served: number[] = [];
+    const line = Array.from({ length: 100 }, async (_, n) => {
+      const hold = await lock.acquire();
+      served.push(n);
+      await hold.release();
+    });
+    await until('not all are in line', async () => (await nodesOf(direct, 'line')).length === 101);
+    await sleep(300);
+    const before = { ...count };
+    await blocker.release();
+    await Promise.all(line);
+    expect(served).toEqual(served.map((_, n) => n));
+    expect(count.events - before.events).toBeLessThanOrEqual(105);
+  });
+
+  it('a permit that comes back wakes the first in line, not all of them', async () => {
+    const locks = open();
+    const semaphore = locks.semaphore('permits', { permits: 2 });
+    const holds = [await semaphore.acquire(), await semaphore.acquire()];
+    const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
+    const waiting = Array.from({ length: 20 }, () =>
+      open(client).semaphore('permits', { permits: 2 }).acquire(),
+    );
+    await until('not all are in line', async () => (await nodesOf(direct, 'permits')).length === 22);
+    await sleep(300);
+    const before = { ...count };
+    await holds[0]?.release();
+    await Promise.race(waiting);
+    await sleep(200);
+    expect(count.transactions - before.transactions).toBeLessThan(45);
+    await holds[1]?.release();
+    for (const each of waiting) await (await each).release();
+  });
+});
+
+describe.concurrent('nodes', () => {
+  it('names are names of nodes, but for what ZooKeeper refuses', async () => {
+    const locks = open(undefined, { root: '/' });
+    for (const [name, node] of [
+      ['x y', 'x y'],
+      ['.', '%2E'],
+      ['..', '%2E%2E'],
+      ['a/b', 'a%2Fb'],
+      ['50%', '50%25'],
+      ['🔒', '%F0%9F%94%92'],
+      ['zookeeper', '%7Aookeeper'],
+    ] as const) {
+      const hold = await locks.mutex(name).acquire();
+      expect(await exists(`/${node}`), name).not.toBeNull();
+      expect((await locks.inspect(name)).holders).toHaveLength(1);
+      await hold.release();
+    }
+  });
+
+  it('a lock leaves its node behind, unless the store made it and was asked to clean up', async () => {
+    const [left, cleaned] = [open(), open(undefined, { removeEmpty: true })];
+    await (await left.mutex('left').acquire()).release();
+    await (await cleaned.mutex('left').acquire()).release();
+    const [first, second] = [await cleaned.mutex('cleaned').acquire(), cleaned.mutex('cleaned').acquire()];
+    await first.release();
+    await (await second).release();
+    await until('it stays', async () => (await exists('/locks/cleaned')) === null);
+    expect(await exists('/locks/left')).not.toBeNull();
+    const again = await cleaned.mutex('cleaned').acquire();
+    expect(again.fence).toBeGreaterThan((await second).fence);
+    await again.release();
+  });
+
+  it('a client with a root of its own works below it, though nobody has made that', async () => {
+    const client = ensemble.client({ address: `${ensemble.address}/team-a`, sessionMs: 5_000 });
+    const hold = await open(client).mutex('job').acquire();
+    expect(await nodesOf(direct, 'job', '/team-a/locks')).toHaveLength(1);
+    expect(await open().mutex('job').tryAcquire()).not.toBeNull();
+    await hold.release();
+  });
+
+  it('opened by a URL: below its chroot, with its session time-out, closed with it', async () => {
+    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=1000`);
+    const hold = await locks.mutex('job').acquire();
+    expect(hold.remainingMs).toBeLessThanOrEqual(1_000);
+    expect(await nodesOf(direct, 'job', '/team-b/x/locks')).toHaveLength(1);
+    await sleep(2_000);
+    hold.assertHeld();
+    await locks.close({ drainMs: 0 });
+    await until('it stays', async () => (await nodesOf(direct, 'job', '/team-b/x/locks')).length === 0, 900);
+  });
+
+  it('with a user, others can neither see nor take its locks away', async () => {
+    const url = ensemble.url.replace('://', '://ann:s%3Acret@');
+    const locks = await openLocks(`${url}/private`);
+    atTheEnd(() => locks.close({ drainMs: 0 }));
+    const hold = await locks.mutex('job').acquire();
+    const stranger = open(undefined, { root: '/private/locks' });
+    await expect(stranger.inspect('job')).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    await expect(stranger.mutex('job').tryAcquire()).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    await expect(stranger.evict('job', { id: hold.id })).rejects.toMatchObject({ code: 'STORE' });
+    const same = await openLocks(`${url}/private`);
+    atTheEnd(() => same.close({ drainMs: 0 }));
+    expect(await same.mutex('job').tryAcquire()).toBeNull();
+    await hold.release();
+  });
+});
