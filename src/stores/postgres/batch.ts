@@ -1,6 +1,5 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import { onAbort } from '../../hold/abort.ts';
 import type { Connection } from './connection.ts';
 import { sqlStateOf } from './failure.ts';
 import type { Lanes } from './lanes.ts';
@@ -30,8 +29,12 @@ class Item {
 
 /** Most items of one statement: its rows stay locked until it has committed. */
 const ITEMS_MAX = 128;
+/** How often statements that take long are looked at, and after how long one is given up in any case. */
+const WATCH_MS = 250;
+const STATEMENT_MS = 10_000;
 /** A row that somebody else has locked is free again in a moment. */
 const BUSY_MS = { min: 1, max: 40 };
+const BUSY_AT_ONCE = 3;
 const BUSY_TRIES = 60;
 /** Serialization failure and deadlock: nothing was done, and the next try may do. */
 const AGAIN = new Set(['40001', '40P01']);
@@ -52,6 +55,8 @@ export class Batch {
   #queue: Item[] = [];
   #isDue = false;
   #isWaiting = false;
+  readonly #calls = new Set<Call>();
+  #isWatching = false;
 
   constructor(lanes: Lanes, schema: Schema, clock: Clock, lineMax: number, channel: () => string | null) {
     this.#lanes = lanes;
@@ -102,30 +107,47 @@ export class Batch {
       this.#lanes.giveBack(connection);
       return;
     }
-    const call = new Call(items, connection);
+    const call: Call = { items, connection, sentAtMs: this.#clock.monotonicMs() };
+    this.#calls.add(call);
+    if (!this.#isWatching) this.#watch();
     const operations = items.map((item) => item.operation);
-    const channel = this.#channel();
-    const statement = statementOf(this.#schema, operations, {
-      isSetUp: connection.isDirect,
-      lineMax: this.#lineMax,
-      channel,
-    });
-    connection.run(statement).then(
+    const circumstances = { isSetUp: connection.isDirect, lineMax: this.#lineMax, channel: this.#channel() };
+    connection.run(statementOf(this.#schema, operations, circumstances), null).then(
       (rows) => {
-        call.end();
-        this.#lanes.giveBack(connection);
-        const answers = (rows[0]?.[0] ?? '').split(',');
-        for (let index = 0; index < items.length; index += 1) {
-          const item = items[index];
-          if (item !== undefined) this.#answer(item, answers[index] ?? '');
-        }
+        this.#end(call);
+        const text = rows[0]?.[0] ?? '';
+        const [only] = items;
+        if (items.length === 1 && only !== undefined) this.#answer(only, text);
+        else for (const [n, answer] of text.split(',').entries()) this.#answer(items[n] as Item, answer);
       },
       (error: unknown) => {
-        call.end();
+        this.#end(call);
         this.#onFailure(items, error);
-        this.#lanes.giveBack(connection);
       },
     );
+  }
+
+  #end(call: Call): void {
+    this.#calls.delete(call);
+    this.#lanes.giveBack(call.connection);
+  }
+
+  /**
+   * While statements are under way, looks now and then for those that nobody waits for any more, and gives up their connections: they may never answer. Looking is cheaper than
+   * listening to the signal of every command, and almost all are answered long before.
+   */
+  #watch(): void {
+    this.#isWatching = true;
+    this.#clock.startTimer(WATCH_MS, () => {
+      this.#isWatching = false;
+      const now = this.#clock.monotonicMs();
+      for (const call of [...this.#calls]) {
+        for (const item of call.items) if (item.signal?.aborted === true) fail(item, tooLate(true));
+        if (call.items.every((item) => item.isSettled) || now - call.sentAtMs > STATEMENT_MS)
+          call.connection.destroy();
+      }
+      if (this.#calls.size > 0) this.#watch();
+    });
   }
 
   /** The next items that somebody still waits for, in the order of their names and, for one name, of their asking. */
@@ -151,9 +173,13 @@ export class Batch {
       fail(item, new StoreError('PostgreSQL: the lock stayed busy', { applied: 'no' }));
     } else {
       item.tries += 1;
-      const ms = BUSY_MS.min + this.#clock.random() * Math.min(BUSY_MS.max, 2 * item.tries);
-      this.#clock.startTimer(ms, () => this.#enqueue(item));
+      if (item.tries <= BUSY_AT_ONCE) this.#enqueue(item);
+      else this.#clock.startTimer(this.#busyMs(item.tries), () => this.#enqueue(item));
     }
+  }
+
+  #busyMs(tries: number): number {
+    return BUSY_MS.min + this.#clock.random() * Math.min(BUSY_MS.max, tries);
   }
 
   #onFailure(items: readonly Item[], error: unknown): void {
@@ -169,30 +195,11 @@ export class Batch {
   }
 }
 
-/** A statement under way. When nobody waits for it any more, its connection is given up: it may never answer. */
-class Call {
-  readonly #items: readonly Item[];
-  readonly #connection: Connection;
-  readonly #stops: Array<() => void> = [];
-
-  constructor(items: readonly Item[], connection: Connection) {
-    this.#items = items;
-    this.#connection = connection;
-    // The core gives many commands one signal.
-    const signals = new Set(items.map((item) => item.signal));
-    for (const signal of signals) {
-      if (signal !== undefined) this.#stops.push(onAbort(signal, () => this.#onAbort(signal)));
-    }
-  }
-
-  end(): void {
-    for (const stop of this.#stops) stop();
-  }
-
-  #onAbort(signal: AbortSignal): void {
-    for (const item of this.#items) if (item.signal === signal) fail(item, tooLate(true));
-    if (this.#items.every((item) => item.isSettled)) this.#connection.destroy();
-  }
+/** A statement under way. */
+interface Call {
+  readonly items: readonly Item[];
+  readonly connection: Connection;
+  readonly sentAtMs: number;
 }
 
 function fail(item: Item, error: unknown): void {

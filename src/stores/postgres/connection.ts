@@ -27,7 +27,6 @@ export class Connection {
   /** What waits for an answer, to be told when there will be none. */
   readonly #pending = new Set<(error: Error) => void>();
   #last: Promise<unknown> = Promise.resolve();
-  #running = 0;
   /** The server's process that serves it, as the server itself says. */
   backendId = 0;
   /** Nobody stands between: what is set, prepared or listened to here stays here. */
@@ -58,7 +57,7 @@ export class Connection {
     } catch (error) {
       connection.destroy();
       if (error instanceof UnsupportedError) throw error;
-      throw notSent(error instanceof StoreError ? error.message : failureOf(error).message, error);
+      throw notSent((error as Error).message, error);
     }
   }
 
@@ -66,9 +65,11 @@ export class Connection {
     return this.#isOpen;
   }
 
-  /** Runs one statement when those before it are done. `limitMs` counts from when it is sent; after that the connection is given up. */
-  run(statement: Statement, limitMs = STATEMENT_MS): Promise<readonly Row[]> {
-    if (this.#running === 0) return this.#send(statement, limitMs);
+  /**
+   * Runs one statement when those before it are done. `limitMs` counts from when it is sent; after that the connection is given up. `null`: whoever runs it sees to that.
+   */
+  run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
+    if (this.#pending.size === 0) return this.#send(statement, limitMs);
     const result = this.#last.then(() => this.#send(statement, limitMs));
     this.#last = result.catch(() => {});
     return result;
@@ -110,30 +111,34 @@ export class Connection {
     this.isDirect = this.#wire.processId === this.backendId;
   }
 
-  async #send(statement: Statement, limitMs: number): Promise<readonly Row[]> {
-    if (!this.#isOpen) throw notSent('the connection is closed');
-    const { name, ...unnamed } = statement;
-    this.#running += 1;
-    const sent = this.#wire.run(this.isDirect && name !== undefined ? statement : unnamed);
-    if (this.#running === 1) this.#last = sent.catch(() => {});
-    try {
-      return await this.#limited(sent, limitMs);
-    } catch (error) {
-      throw failureOf(error);
-    } finally {
-      this.#running -= 1;
-    }
+  #send(statement: Statement, limitMs: number | null): Promise<readonly Row[]> {
+    if (!this.#isOpen) return Promise.reject(notSent('the connection is closed'));
+    const { text, values } = statement;
+    const sent = this.#wire.run(this.isDirect ? statement : { text, values });
+    const result = this.#limited(sent, limitMs);
+    this.#last = result.catch(() => {});
+    return result;
   }
 
-  async #limited<T>(work: Promise<T>, limitMs: number): Promise<T> {
-    return await new Promise<T>((resolve, reject) => {
-      this.#pending.add(reject);
+  #limited<T>(work: Promise<T>, limitMs: number | null): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
       // It may answer later, and then nobody would know to which statement.
-      const timer = this.#clock.startTimer(limitMs, () => this.destroy());
-      work.then(resolve, reject).finally(() => {
+      const timer = limitMs === null ? null : this.#clock.startTimer(limitMs, () => this.destroy());
+      const done = (): void => {
         this.#pending.delete(reject);
-        timer.cancel();
-      });
+        timer?.cancel();
+      };
+      this.#pending.add(reject);
+      work.then(
+        (value) => {
+          done();
+          resolve(value);
+        },
+        (error: unknown) => {
+          done();
+          reject(error instanceof UnsupportedError ? error : failureOf(error));
+        },
+      );
     });
   }
 

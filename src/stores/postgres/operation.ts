@@ -49,10 +49,36 @@ export function releaseOperation({ name, id }: ClaimRef): Operation {
 
 /** The one statement for all of these. */
 export function statementOf(
-  schema: Schema,
+  { calls }: Schema,
   operations: readonly Operation[],
-  { isSetUp, lineMax, channel }: Circumstances,
+  circumstances: Circumstances,
 ): Statement {
+  const [only] = operations;
+  if (operations.length === 1 && only !== undefined && circumstances.isSetUp && isPlain(only))
+    return statementOfOne(calls, only, circumstances);
+  const { text, name } = circumstances.isSetUp ? calls.batch : calls.batchAnywhere;
+  return { text, name, values: batchValues(operations, circumstances) };
+}
+
+const isPlain = ({ count, note }: Operation): boolean => count === 0 && note === null;
+
+/** Most ticks ask for one thing, and that should cost what it must. */
+function statementOfOne(
+  { claim, renew, release }: Schema['calls'],
+  { op, name, id, ttlMs, fenceAbove }: Operation,
+  { lineMax, channel }: Circumstances,
+): Statement {
+  if (op === 'd') return { text: release.text, name: release.name, values: [name, id] };
+  if (op === 'r') return { text: renew.text, name: renew.name, values: [name, id, `${ttlMs}`] };
+  const wait = op === 'w' ? 't' : 'f';
+  const values = [name, id, `${ttlMs}`, wait, `${fenceAbove}`, `${lineMax}`, channel];
+  return { text: claim.text, name: claim.name, values };
+}
+
+function batchValues(
+  operations: readonly Operation[],
+  { lineMax, channel }: Circumstances,
+): Statement['values'] {
   let ops = '';
   let fenceAbove = 0n;
   let hasModes = false;
@@ -63,23 +89,18 @@ export function statementOf(
     hasModes ||= each.count > 0;
     hasNotes ||= each.note !== null;
   }
-  const { text, name } = schema.batch(isSetUp);
-  return {
-    text,
-    name,
-    values: [
-      ops,
-      textArray(operations, (each) => each.name),
-      textArray(operations, (each) => each.id),
-      numberArray(operations, (each) => each.ttlMs),
-      hasModes ? numberArray(operations, (each) => each.count) : null,
-      hasModes ? numberArray(operations, (each) => each.of) : null,
-      hasNotes ? textArray(operations, (each) => each.note) : null,
-      `${fenceAbove}`,
-      `${lineMax}`,
-      channel,
-    ],
-  };
+  return [
+    ops,
+    textArray(operations, (each) => each.name),
+    textArray(operations, (each) => each.id),
+    numberArray(operations, (each) => each.ttlMs),
+    hasModes ? numberArray(operations, (each) => each.count) : null,
+    hasModes ? numberArray(operations, (each) => each.of) : null,
+    hasNotes ? textArray(operations, (each) => each.note) : null,
+    `${fenceAbove}`,
+    `${lineMax}`,
+    channel,
+  ];
 }
 
 /** The fence of a grant, or the milliseconds after which the hold in front ends by itself (-1: not known). Throws the error that the answer is. */

@@ -14,13 +14,18 @@ export interface PgClient {
   escapeIdentifier(text: string): string;
 }
 
+interface Result {
+  readonly rows: Row[];
+}
+
 /** What is used of a client that we made. */
 interface OwnClient {
   readonly processID: number | null;
   readonly connection?: { readonly stream?: { destroy(): unknown; ref?(): unknown; unref?(): unknown } };
   connect(): Promise<unknown>;
   end(): Promise<void>;
-  query(config: object): Promise<{ rows: Row[] } | { rows: Row[] }[]>;
+  /** With a callback: its promise costs more. */
+  query(config: object, callback: (error: Error | null, result?: Result | Result[]) => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'end', listener: () => void): unknown;
   on(
@@ -67,9 +72,13 @@ export class PgWire implements Wire {
     await this.#client.connect();
   }
 
-  async run({ text, values, name }: Statement): Promise<readonly Row[]> {
-    const result = await this.#client.query({ text, values, name, rowMode: 'array' });
-    return Array.isArray(result) ? [] : result.rows;
+  run({ text, values, name }: Statement): Promise<readonly Row[]> {
+    return new Promise((resolve, reject) => {
+      this.#client.query({ text, values, name, rowMode: 'array' }, (error, result) => {
+        if (error != null) reject(error);
+        else resolve(result === undefined || Array.isArray(result) ? [] : result.rows);
+      });
+    });
   }
 
   setKeepAlive(isKept: boolean): void {

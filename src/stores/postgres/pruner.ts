@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../clock.ts';
 
 /** So many new rows are pruned soon, fewer after a while. */
 const ROWS = 1_000;
-const SOON_MS = 1_000;
+const SOON_MS = 500;
 const LATER_MS = 60_000;
 /** As `prune` of `migrations/` deletes at most in one step, and how many steps in a row. */
 const STEP = 5_000;

@@ -12,13 +12,33 @@ export interface Migration {
   readonly text: string;
 }
 
+/**
+ * What is no grant and no renewal need not be on the disk before it is answered: a release that a crash of the server undoes ends with its lease, and a place that is gone is taken again.
+ * Every statement is a transaction of its own, so this reaches no further.
+ */
+const LIGHTLY = "set_config('synchronous_commit', 'off', true)";
+
+interface Prepared {
+  readonly name: string;
+  readonly text: string;
+}
+
+interface Calls {
+  /** An exclusive claim without a note, alone in its tick. */
+  readonly claim: Prepared;
+  readonly renew: Prepared;
+  readonly release: Prepared;
+  readonly batch: Prepared;
+  readonly batchAnywhere: Prepared;
+}
+
 /** A schema of our own in the user's database, and the SQL in it. */
 export class Schema {
   /** As SQL wants it. */
   readonly quoted: string;
   readonly name: string;
-  readonly #batch: { readonly text: string; readonly name: string };
-  readonly #batchAnywhere: { readonly text: string; readonly name: string };
+  /** The statements that carry the operations of one tick. */
+  readonly calls: Calls;
 
   /** Throws `InvalidArgumentError` for a name that is not plain: it stands in SQL as it is. */
   constructor(name = 'holdfast') {
@@ -30,14 +50,21 @@ export class Schema {
     }
     this.name = name;
     this.quoted = `"${name}"`;
+    const call = (short: string, called: string, isLight: string): Prepared => ({
+      name: `holdfast_${short}`,
+      text: this.sql(
+        `SELECT answer, CASE WHEN ${isLight} THEN ${LIGHTLY} END FROM (SELECT holdfast.${called} AS answer) asked`,
+      ),
+    });
     const values = '$1, $2, $3, $4, $5, $6, $7, $8, $9, $10';
-    this.#batch = { text: this.sql(`SELECT holdfast.batch(${values})`), name: 'holdfast_batch' };
-    this.#batchAnywhere = { ...this.#batch, text: this.sql(`SELECT holdfast.batch_anywhere(${values})`) };
-  }
-
-  /** The statement that carries all operations of one tick. */
-  batch(isSetUp: boolean): { readonly text: string; readonly name: string } {
-    return isSetUp ? this.#batch : this.#batchAnywhere;
+    const isLight = "answer !~ '[gn]' AND strpos($1, 'r') = 0";
+    this.calls = {
+      claim: call('claim', "claim_one($1, $2, $3, $4, 0, 0, '', $5, $6, $7)", "answer !~ '^[gn]'"),
+      renew: call('renew', 'renew_one($1, $2, $3, NULL)', 'false'),
+      release: call('release', 'release_one($1, $2)', 'true'),
+      batch: call('batch', `batch(${values})`, isLight),
+      batchAnywhere: call('anywhere', `batch_anywhere(${values})`, isLight),
+    };
   }
 
   /** Nothing was made, because nobody wants it made by us. */

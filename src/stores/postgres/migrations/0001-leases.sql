@@ -9,25 +9,25 @@ CREATE TABLE holdfast.migrations (
 -- a row: who finds it locked is told so and asks again. Only the name is indexed and pages keep room, so that every change of a row stays within its page and
 -- leaves nothing for VACUUM.
 CREATE TABLE holdfast.locks (
-  name text COLLATE "C" PRIMARY KEY,
-  -- The greatest fence that was given for it.
-  fence bigint NOT NULL,
-  -- Who holds it alone. A hold is over when its time is, whether or not anybody has said so.
-  holder text,
-  granted_at timestamptz,
-  expires_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  note text NOT NULL DEFAULT '',
-  -- How many permits there are; 0 for a mutex or a read-write lock.
-  permits integer NOT NULL DEFAULT 0,
-  -- How many rows of `shares` and of `places` belong to it, and what those shares weigh together.
-  sharing integer NOT NULL DEFAULT 0,
-  weight bigint NOT NULL DEFAULT 0,
-  waiting integer NOT NULL DEFAULT 0,
-  -- None of those rows ends before this.
+  -- None of its rows in `shares` and `places` ends before this; how many there are of each, and what the shares weigh together.
   ends_at timestamptz NOT NULL DEFAULT 'infinity',
+  weight bigint NOT NULL DEFAULT 0,
   last_place bigint NOT NULL DEFAULT 0,
   -- Until when somebody wants to be told of every change.
-  observed_until timestamptz NOT NULL DEFAULT '-infinity'
+  observed_until timestamptz NOT NULL DEFAULT '-infinity',
+  sharing integer NOT NULL DEFAULT 0,
+  waiting integer NOT NULL DEFAULT 0,
+  -- How many permits there are; 0 for a mutex or a read-write lock.
+  permits integer NOT NULL DEFAULT 0,
+  -- The greatest fence that was given for it.
+  fence bigint NOT NULL,
+  -- When a hold was granted and when it ends; it is over when its time is, whether or not anybody has said so.
+  granted_at timestamptz,
+  expires_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  name text COLLATE "C" PRIMARY KEY,
+  -- Who holds it alone.
+  holder text,
+  note text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Claims that hold beside others: readers, and users of permits.

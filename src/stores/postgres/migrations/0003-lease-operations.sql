@@ -9,6 +9,7 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_lock holdfast.locks;
   v_fence bigint;
+  v_is_there boolean;
 BEGIN
   IF p_count = 0 THEN
     -- Almost always: there is nobody else.
@@ -25,11 +26,18 @@ BEGIN
     IF FOUND THEN RETURN 'g' || v_fence; END IF;
   END IF;
   SELECT * INTO v_lock FROM holdfast.locks l WHERE l.name = p_name;
-  -- Who does not want to wait is refused without a write.
-  IF NOT p_wait AND p_permits = 0 AND v_lock.holder <> p_id AND v_lock.expires_at > v_now THEN
-    RETURN 'w' || ceil(date_part('epoch', v_lock.expires_at - v_now) * 1000)::bigint;
+  v_is_there := FOUND;
+  -- Who does not want to wait, or waits already and has just said so, is refused without a write.
+  IF v_is_there AND p_permits = 0 AND v_lock.holder <> p_id AND v_lock.expires_at > v_now THEN
+    IF p_wait THEN
+      PERFORM 1 FROM holdfast.places p WHERE p.name = p_name AND p.id = p_id AND p.expires_at > v_now + interval '110 seconds'
+        AND p.channel IS NOT DISTINCT FROM p_channel AND p.called_at IS NULL;
+    END IF;
+    IF NOT p_wait OR FOUND THEN
+      RETURN 'w' || ceil(date_part('epoch', v_lock.expires_at - v_now) * 1000)::bigint;
+    END IF;
   END IF;
-  IF FOUND THEN
+  IF v_is_there THEN
     SELECT * INTO v_lock FROM holdfast.locks l WHERE l.name = p_name FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN RETURN 'b'; END IF;
   ELSE
