@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
-import { redisStore } from '../../src/stores/redis/index.ts';
+import { type RedisClient, redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient } from '../support/redis-clients.ts';
 import { eventually, type Stage, startStage } from './support/stage.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
@@ -12,6 +12,28 @@ beforeAll(async () => {
 });
 afterEach(stopWorkers);
 afterAll(() => stage[Symbol.asyncDispose]());
+
+let calls = 0;
+let isLate = false;
+
+/** A client whose answers to scripts are kept back while `isLate`; what it listens to is not. */
+function late(client: RedisClient, until: Promise<void>): RedisClient {
+  const send = async (sent: Promise<unknown>): Promise<unknown> => {
+    calls += 1;
+    const waits = isLate;
+    const answer = await sent;
+    if (waits) await until;
+    return answer;
+  };
+  return new Proxy(client, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== 'function') return value;
+      if (key !== 'call' && key !== 'sendCommand') return value.bind(target);
+      return (...args: unknown[]) => send(value.apply(target, args));
+    },
+  });
+}
 
 const commandsProcessed = async (): Promise<number> =>
   Number(/total_commands_processed:(\d+)/.exec(await stage.admin.info('stats'))?.[1]);
@@ -36,6 +58,41 @@ describe.each(LIBRARIES)('the line, under %s', (library) => {
     await Promise.all(waiters);
     expect(served).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     expect((await stage.admin.keys('*')).filter((key) => key.includes(name))).toEqual([]);
+  });
+
+  it('asks once when it begins to wait, and hears of a grant that comes before the answer', async () => {
+    const name = `early-${library}`;
+    const holder = await stage.locks(library, stage.server.url);
+    const { client, close } = await openClient(library, stage.server.url);
+    let pass = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      pass = resolve;
+    });
+    const locks = createLocks(redisStore(late(client, held)), { ttlMs: 30_000, waitMs: 20_000 });
+    // From here on it listens.
+    const first = await holder.mutex(`${name}-warm`).acquire();
+    const warm = locks.mutex(`${name}-warm`).run(() => {});
+    await eventually('it waits', async () => (await holder.inspect(`${name}-warm`)).waiters.length === 1);
+    await first.release();
+    await warm;
+    const hold = await holder.mutex(name).acquire();
+    const before = calls;
+    isLate = true;
+    const waiter = locks.mutex(name).acquire();
+    await eventually('it stands in line', async () => (await holder.inspect(name)).waiters.length === 1);
+    // Granted while the answer to its own question is still on its way.
+    await hold.release();
+    await eventually('it holds', async () => (await holder.inspect(name)).holders.length === 1);
+    await sleep(50);
+    isLate = false;
+    pass();
+    const startedMs = performance.now();
+    const granted = await waiter;
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(calls - before).toBe(1);
+    await granted.release();
+    await locks.close();
+    close();
   });
 
   it('uses one connection that listens for each process, however many wait', async () => {

@@ -3,6 +3,7 @@ import { claimScript, releaseScript, renewScript } from '../../generated/redis-s
 import type { Instant } from '../../hold/validity.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
 import type { Operation } from './batch.ts';
+import type { Refusal } from './entering.ts';
 import { failureOf } from './failure.ts';
 import type { Keys } from './keys.ts';
 import { modeIn, modeText } from './mode-text.ts';
@@ -18,7 +19,7 @@ export interface ClaimContext {
   /** The server's clock said this, at or after the moment when we asked. */
   onServerTime(serverMs: number, sentAt: Instant): void;
   /** When to ask again, from what the script says of the holder. */
-  retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number;
+  retryAfterMs(request: ClaimRequest, refusal: Refusal): number;
 }
 
 export function claimOperation(keys: Keys, context: ClaimContext): Operation<ClaimRequest, ClaimOutcome> {
@@ -50,8 +51,9 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
           return { granted: true, fence: BigInt(Number(rest)), validForMs: request.ttlMs };
         case 'w': {
           const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
+          const refusal = { firstEndsMs: Number(firstEndsMs), marks };
           if (sentAt !== null) context.onServerTime(Number(serverMs), sentAt);
-          return { granted: false, retryAfterMs: context.retryAfterMs(request, Number(firstEndsMs), marks) };
+          return { granted: false, retryAfterMs: context.retryAfterMs(request, refusal) };
         }
         case 'm':
           throw new ModeMismatchError(request.name, request.mode, modeIn(rest));

@@ -15,6 +15,7 @@ import type {
 } from '../../store/store.ts';
 import { Batch } from './batch.ts';
 import { runAlone } from './call.ts';
+import { Entering, type Refusal } from './entering.ts';
 import { Gate } from './gate.ts';
 import { HandOvers } from './hand-overs.ts';
 import { Keys } from './keys.ts';
@@ -70,6 +71,7 @@ export class RedisStore implements Store {
   readonly #releases: Batch<ReleaseRequest, boolean>;
   readonly #lines: LocalLines;
   readonly #told: ToldGrants;
+  readonly #entering: Entering;
   readonly #listener: Listener;
   readonly #observers: Observers;
   readonly #handOvers: HandOvers;
@@ -90,10 +92,12 @@ export class RedisStore implements Store {
     this.#gate = shared?.gate ?? new Gate(link, options.allowEviction ?? false);
     this.#lines = new LocalLines(this.#clock);
     this.#told = new ToldGrants(this.#clock);
+    this.#entering = new Entering(this.#clock);
     this.#listener = new Listener(link, this.#keyPrefix + this.#keys.channelBase, this.#clock, {
       onGranted: (key, id, told) => {
         const name = this.#nameOf(key);
-        if (told !== null && this.#lines.has(name, id)) this.#told.add(id, told);
+        const isEntering = this.#entering.onGranted(id);
+        if (told !== null && (isEntering || this.#lines.has(name, id))) this.#told.add(id, told);
         this.#lines.wake(name, id);
       },
       onChanged: (key, mayFree) => this.#observers.tell(this.#nameOf(key), mayFree),
@@ -103,9 +107,15 @@ export class RedisStore implements Store {
     const claims = claimOperation(this.#keys, {
       lineMax: options.lineMax ?? DEFAULTS.lineMax,
       channel: () => (this.#listener.isUp ? this.#listener.channel : '-'),
-      onGranted: ({ name, ttlMs }) => this.#lines.setDue(name, ttlMs),
+      onGranted: ({ name, id, ttlMs }) => {
+        this.#entering.drop(id);
+        this.#lines.setDue(name, ttlMs);
+      },
       onServerTime: (serverMs, sentAt) => this.#told.setServerTime(serverMs, sentAt),
-      retryAfterMs: (request, firstEndsMs, marks) => this.#retryAfterMs(request, firstEndsMs, marks),
+      retryAfterMs: (request, refusal) => {
+        this.#entering.onRefused(request.id, refusal);
+        return this.#retryAfterMs(request, refusal);
+      },
     });
     this.#claims = new Batch(this.#gate, this.#clock, claims);
     this.#renewals = new Batch(this.#gate, this.#clock, renewOperation(this.#keys));
@@ -120,10 +130,22 @@ export class RedisStore implements Store {
       this.#lines.setDue(request.name, request.ttlMs);
       return Promise.resolve(told);
     }
-    if (request.fenceAbove <= FENCE_MAX) return this.#claims.add(request, signal);
-    return Promise.reject(
-      new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' }),
-    );
+    if (request.fenceAbove > FENCE_MAX) {
+      return Promise.reject(
+        new StoreError(`Redis cannot count above fence ${request.fenceAbove}`, { applied: 'no' }),
+      );
+    }
+    const refusal = this.#stands(request);
+    if (refusal === null) return this.#claims.add(request, signal);
+    return Promise.resolve({ granted: false, retryAfterMs: this.#retryAfterMs(request, refusal) });
+  }
+
+  /** What is known of a claim without asking: that it was refused just now, before it was listened for. */
+  #stands({ name, id, wait }: ClaimRequest): Refusal | null {
+    if (!wait || !this.#listener.isUp) return null;
+    const refusal = this.#lines.has(name, id) ? this.#entering.take(id) : null;
+    if (refusal === null) this.#entering.begin(id);
+    return refusal;
   }
 
   renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
@@ -131,6 +153,7 @@ export class RedisStore implements Store {
   }
 
   release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    this.#entering.drop(claim.id);
     return this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal);
   }
 
@@ -173,6 +196,7 @@ export class RedisStore implements Store {
   async #close(): Promise<void> {
     this.#gate.close();
     this.#lines.clear();
+    this.#entering.clear();
     this.#handOvers.clear();
     this.#observers.clear();
     await this.#listener.close();
@@ -187,12 +211,13 @@ export class RedisStore implements Store {
 
   /** Something may have been missed, and the server may take us for gone: everybody asks again, and so tells where to reach us now. */
   #onBreak(): void {
+    this.#entering.clear();
     this.#lines.wakeAll();
     this.#observers.onBreak();
   }
 
-  /** `firstEndsMs`: the first hold in front ends by itself after that (-1: never). Marks: `h` first in line, `f` a foreign holder. */
-  #retryAfterMs(request: ClaimRequest, firstEndsMs: number, marks: string): number {
+  /** Marks: `h` first in line, `f` a foreign holder. */
+  #retryAfterMs(request: ClaimRequest, { firstEndsMs, marks }: Refusal): number {
     let lookMs = firstEndsMs < 0 ? Number.POSITIVE_INFINITY : firstEndsMs + this.#between(AFTER_END_MS);
     if (marks.includes('f')) {
       lookMs = Math.min(lookMs, this.#between(marks.includes('h') ? FOREIGN_HEAD_MS : FOREIGN_MS));

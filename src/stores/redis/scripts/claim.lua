@@ -9,11 +9,11 @@
 --       m <mode>                refused: the lock is in use in another way
 --       l                       refused: the line is full
 --       !<error>                failed
--- One exclusive claim without a note, of a lock that nobody holds or waits for, is what happens most: it is done before
--- anything else is even defined, since that alone takes longer.
-if #KEYS == 4 and #ARGV == 2 and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
-  local ttl, id = string.match(ARGV[2], '^x (%d+) %d (.+)$')
-  if ttl then
+-- One exclusive claim without a note is what happens most: of a lock that nobody holds or waits for, or behind an exclusive hold of ours. Both
+-- are done before anything else is even defined, with as few calls as can be, since each takes longer than what it does.
+if #KEYS == 4 and #ARGV == 2 then
+  local ttl, wait, id = string.match(ARGV[2], '^x (%d+) (%d) (.+)$')
+  if ttl and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
     local time = redis.call('TIME')
     local nowUs = time[1] * 1000000 + time[2]
     local text, mark = string.format('%.0f', nowUs), ''
@@ -26,6 +26,31 @@ if #KEYS == 4 and #ARGV == 2 and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 the
     end
     redis.call('SET', KEYS[2], text .. mark .. ' ' .. id, 'PX', ttl)
     return 'g ' .. text
+  elseif wait == '1' then
+    local value = redis.pcall('GET', KEYS[2])
+    local holder = type(value) == 'string' and string.match(value, '^%d+ (.+)$')
+    local last = holder and holder ~= id
+      and redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    local place = last and tonumber(last[2] or 0) + 1
+    local fenceAbove, lineMax, channel = string.match(ARGV[1], '^(%d+) (%d+) (%S+)$')
+    -- Nobody observes, nothing but waiters stands in line, there is room, and the counter has not forgotten a fence.
+    if place and place > 0 and place < 4503599627370496
+      and redis.call('ZCOUNT', KEYS[3], '-inf', '+inf') < tonumber(lineMax)
+      and tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(fenceAbove)
+      and not redis.call('HGET', KEYS[4], id) then
+      local time = redis.call('TIME')
+      local nowMs = math.floor((time[1] * 1000000 + time[2]) / 1000)
+      local untilMs = nowMs + math.max(ttl, 120000)
+      redis.call('ZADD', KEYS[3], string.format('%.0f', place), id)
+      redis.call('HSET', KEYS[4], id, string.format('w x %s %.0f %d %s ', ttl, untilMs, (untilMs + 600000) / 1000, channel))
+      -- As `cover` does: the keys of a line outlive whoever is in it.
+      local wantMs = untilMs + 600000 - nowMs
+      if redis.call('PTTL', KEYS[3]) < wantMs then
+        redis.call('PEXPIRE', KEYS[3], wantMs)
+        redis.call('PEXPIRE', KEYS[4], wantMs)
+      end
+      return 'w ' .. redis.call('PTTL', KEYS[2]) .. ' ' .. string.format('%.0f', nowMs) .. ' '
+    end
   end
 end
 
