@@ -26,7 +26,7 @@ export function encodeMetadata(metadata: JsonObject, bytesMax: number): string {
 }
 
 function copy(value: unknown, depth: number): JsonValue {
-  if (depth > DEPTH_MAX) throw new Error(`more than ${DEPTH_MAX} levels, or a circle`);
+  if (depth > DEPTH_MAX) throw new Error('too many levels');
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number' && Number.isFinite(value)) return value;
   if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1));

@@ -42,12 +42,8 @@ export function viewClaim({ granted: _, note, owner, ...claim }: StoredClaim): C
 
 /** A note may have been written by another program: what is not a JSON object is not metadata. */
 function metadataIn(note: string | null): JsonObject | null {
-  if (note === null || note === '') return null;
   try {
-    const value: unknown = JSON.parse(note);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : null;
+    return note?.[0] === '{' ? JSON.parse(note) : null;
   } catch {
     return null;
   }

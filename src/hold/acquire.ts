@@ -31,8 +31,9 @@ export function acquire<H>(core: Core, want: Want, give: (core: Core, grant: Gra
   const attempt = begin(core, want);
   return new Promise((resolve, reject) => {
     const onGranted = (grant: Grant): void => {
-      attempt.end();
       resolve(give(core, grant));
+      // Whoever has waited goes on first.
+      queueMicrotask(() => attempt.end());
     };
     const onFailed = (error: unknown): void => {
       attempt.abandon(error);
@@ -40,8 +41,12 @@ export function acquire<H>(core: Core, want: Want, give: (core: Core, grant: Gra
       reject(error);
     };
     attempt.askPatiently((grant) => {
-      if (grant === null) attempt.waitInLine().then(onGranted, onFailed);
-      else onGranted(grant);
+      if (grant === null) {
+        attempt.waitInLine(onGranted).catch(onFailed);
+        return;
+      }
+      attempt.end();
+      resolve(give(core, grant));
     }, onFailed);
   });
 }

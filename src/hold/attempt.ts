@@ -172,16 +172,22 @@ export class Attempt {
    * The only waiting loop, after a first refusal: listen, claim again to close the gap, and then sleep until woken or until the store's own safety
    * net says to ask again. While the store is out of reach it tries again, until the wait runs out.
    */
-  async waitInLine(): Promise<Grant> {
+  async waitInLine(onGranted: (grant: Grant) => void): Promise<void> {
     const wait = this.#beginWait();
     while (this.#leftMs > 0) {
       const listening = this.#failure === null && this.#watch === null && (await this.#listen(wait));
       if (!listening) await wait.sleep(Math.min(this.#delayMs(), this.#leftMs));
       wait.throwIfStopped();
-      const grant = await new Promise<Grant | null>((resolve, reject) => this.askPatiently(resolve, reject));
-      if (grant !== null) return grant;
+      await this.#refusal(onGranted);
     }
     throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs));
+  }
+
+  /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, as each promise on its way would hold it up. */
+  #refusal(onGranted: (grant: Grant) => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.askPatiently((grant) => (grant === null ? resolve() : onGranted(grant)), reject);
+    });
   }
 
   #beginWait(): Wait {

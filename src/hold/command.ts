@@ -5,7 +5,7 @@ import { StoreError } from '../errors.ts';
 /** Rounds limits up so that commands of about the same time share one signal and one timer. */
 const GRID_MS = 250;
 const GRID_SHORT_MS = 20;
-const SHORT_MS = 2_000;
+const SHORT_MS = 1_000;
 
 /**
  * What is sent to the store, and what becomes of it: either `onAnswer` or `onFailure` is called, once. An object and not a promise, since an uncontended

@@ -17,7 +17,8 @@ export async function takeBack(panel: Panel, claim: ClaimRef, claimed: Claimed |
   const told = panel.tell(
     claim.id,
     nodes,
-    (node) => (claimed?.ballot.of(node) === undefined ? TAKE_BACK_MS : panel.limitMs(DEFAULTS.settings.ttlMs)),
+    (node) =>
+      claimed?.ballot.of(node) === undefined ? TAKE_BACK_MS : panel.limitMs(DEFAULTS.settings.ttlMs),
     (node, limit) => (isQuiet ? node.withdraw(claim, limit) : node.release(claim, limit)),
   );
   const quiet = told.map((each) => each.catch(() => false));
