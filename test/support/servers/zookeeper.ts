@@ -30,6 +30,8 @@ export interface EnsembleOptions {
   readonly tickMs?: number;
   /** After how many ticks a member notices that it is cut off from its leader; 8 unless told. */
   readonly syncLimit?: number;
+  /** Members wait until what they write is on the disk, as they do unless told otherwise. Not unless told here: what a test writes is gone with it. */
+  readonly isDurable?: boolean;
   /** Members talk to each other through proxies, so that they can be cut off from one another. */
   readonly isDivisible?: boolean;
 }
@@ -117,8 +119,7 @@ function memberRecipe(
     // Three of them start at once on two cores: little heap, little compilation.
     args: ({ dir }) => [
       ...['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto'],
-      // What is written is gone with the test: nothing has to reach the disk.
-      '-Dzookeeper.forceSync=no',
+      `-Dzookeeper.forceSync=${options.isDurable === true ? 'yes' : 'no'}`,
       ...['-cp', jars, 'org.apache.zookeeper.server.quorum.QuorumPeerMain', join(dir, 'zoo.cfg')],
     ],
     ready: async () => {
