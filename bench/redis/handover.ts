@@ -13,6 +13,8 @@ const PEERS = [
   '@verrou/core',
 ];
 const ROUNDS = 3;
+/** Of each process: after a few turns only, the time to compile would be measured. A service has long been running. */
+const TURNS_MIN = 100;
 
 interface Hold {
   readonly worker: number;
@@ -83,7 +85,7 @@ async function measured(
 /** One process passes a lock to the next while so many wait. */
 export async function handover(url: string, waiters: number): Promise<void> {
   const workers = waiters + 1;
-  const rounds = Math.ceil(300 / workers);
+  const rounds = Math.max(Math.ceil(300 / workers), TURNS_MIN);
   const floor = await measured(url, 'BLPOP', workers, rounds);
   const own = await measured(url, 'holdfast', workers, rounds);
   console.log(`      ${waiters} waiting: BLPOP ${floor.us.toFixed(0)} us, holdfast ${own.us.toFixed(0)} us`);
