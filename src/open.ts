@@ -8,6 +8,10 @@ type Opener = (url: string, options: LocksOptions) => Promise<Store>;
 
 const openRedis: Opener = async (url, options) =>
   (await import('./stores/redis/open.ts')).openRedis(url, options);
+const openRedisCluster: Opener = async (url, options) =>
+  (await import('./stores/redis/open.ts')).openRedisCluster(url, options);
+const openRedisSentinel: Opener = async (url, options) =>
+  (await import('./stores/redis/open.ts')).openRedisSentinel(url, options);
 const openRedlock: Opener = async (url, options) =>
   (await import('./stores/quorum/open.ts')).openRedlock(url, options);
 const openEtcd: Opener = async (url, options) =>
@@ -25,6 +29,8 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
   ['sqlite', openSqlite],
   ['redis', openRedis],
   ['rediss', openRedis],
+  ['redis+cluster', openRedisCluster],
+  ['redis+sentinel', openRedisSentinel],
   ['redlock', openRedlock],
   ['etcd', openEtcd],
   ['postgres', openPostgres],
@@ -33,7 +39,7 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
 ]);
 
 /**
- * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redlock://a,b,c,d,e`, `etcd://a,b,c`, `zookeeper://a,b,c/chroot`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
+ * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redis+cluster://a,b,c`, `redis+sentinel://a,b,c/master-name`, `redlock://a,b,c,d,e`, `etcd://a,b,c`, `zookeeper://a,b,c/chroot`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
  * never repeats the URL, which may hold a password), and with `UnsupportedError`, naming the package to install, when the client library is missing.
  */
 export async function openLocks(url: string, options: LocksOptions = {}): Promise<Locks> {

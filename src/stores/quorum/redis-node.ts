@@ -28,14 +28,14 @@ export class RedisNode implements QuorumNode {
   #isIdentified = false;
 
   constructor(link: Link, options: RedisNodeOptions, ownsClient: boolean) {
-    const { prefix, label, allowEviction, clock } = options;
+    const { prefix, label, allowEviction, clock = systemClock } = options;
     this.label = label;
     this.#store = new RedisStore(link, { prefix, allowEviction, clock }, ownsClient);
-    this.#gate = new Gate(link, allowEviction);
+    this.#gate = new Gate(link, allowEviction, clock);
     const keys = new Keys(prefix);
-    this.#votes = new Batch(this.#gate, clock ?? systemClock, voteOperation(keys));
-    this.#merges = new Batch(this.#gate, clock ?? systemClock, mergeOperation(keys));
-    this.#withdrawals = new Batch(this.#gate, clock ?? systemClock, withdrawOperation(keys));
+    this.#votes = new Batch(this.#gate, clock, voteOperation(keys));
+    this.#merges = new Batch(this.#gate, clock, mergeOperation(keys));
+    this.#withdrawals = new Batch(this.#gate, clock, withdrawOperation(keys));
   }
 
   get serverId(): string | null {

@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { type HoldfastError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
-import { failureOf, isNoScript } from './failure.ts';
+import { failureOf, isFromReplica, isNoScript } from './failure.ts';
 import type { Gate } from './gate.ts';
 
 export interface Script {
@@ -225,6 +225,7 @@ export class Batch<Request, Result> {
   }
 
   #fail(item: Item<Request, Result>, error: unknown): void {
+    if (isFromReplica(error)) this.#gate.link.onReplica?.();
     if (item.isSettled) return;
     this.#settle(item);
     item.reject(error);
@@ -261,7 +262,10 @@ export class Batch<Request, Result> {
   #listenTo(item: Item<Request, Result>): void {
     const { signal } = item;
     if (item.isSettled || signal === undefined || item.stopListening !== null) return;
-    const giveUp = (): void => this.#fail(item, outOfTime(item));
+    const giveUp = (): void => {
+      if (item.call !== null) this.#gate.onNoAnswer();
+      this.#fail(item, outOfTime(item));
+    };
     if (signal.aborted) giveUp();
     else item.stopListening = onAbort(signal, giveUp);
   }

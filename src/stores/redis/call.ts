@@ -4,16 +4,17 @@ import type { Script } from './batch.ts';
 import { failureOf, isNoScript, notSent } from './failure.ts';
 import type { Gate } from './gate.ts';
 
-/** One command, or one script that is not worth batching, with the same promises as a batch. */
+/** One command, or one script that is not worth batching, with the same promises as a batch. `beside`: a command without keys goes where this key is. */
 export async function sendAlone(
   gate: Gate,
   name: string,
   args: string[],
   signal: AbortSignal | undefined,
+  beside?: string,
 ): Promise<unknown> {
   await gateOpen(gate, signal);
   return await raced(
-    gate.link.send(name, args).catch((error: unknown) => {
+    gate.link.send(name, args, beside).catch((error: unknown) => {
       throw failureOf(error);
     }),
     new StoreError('Redis did not answer within the time limit', { applied: 'unknown' }),

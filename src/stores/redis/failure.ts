@@ -24,6 +24,12 @@ export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
+/** Of a failure: was it a replica that we asked to write? Somebody else is the master then. */
+export function isFromReplica(failure: unknown): boolean {
+  const cause = failure instanceof StoreError ? failure.cause : null;
+  return cause instanceof Error && /\bREADONLY\b/.test(cause.message);
+}
+
 /** A command that was never sent. */
 export function notSent(why: string): HoldfastError {
   return new StoreError(`Redis: not sent: ${why}`, { applied: 'no' });

@@ -1,21 +1,42 @@
+import type { Clock } from '../../clock.ts';
 import { ClosedError, type HoldfastError, UnsupportedError } from '../../errors.ts';
 import { failureOf, notSent } from './failure.ts';
 import type { Link } from './link.ts';
 
 const VERSION_MIN = [6, 2] as const;
+/** How long a server may take to say that it is there. */
+const PROBE_MS = 1_000;
 
 /** Lets commands through while the client is connected to a server that can be used, and says why when they cannot go. */
 export class Gate {
   readonly link: Link;
   readonly #allowEviction: boolean;
+  readonly #clock: Clock;
   #checked = false;
   #closed = false;
   #waiting: Array<(refusal: HoldfastError | null) => void> = [];
   #opening = false;
+  #isProbing = false;
 
-  constructor(link: Link, allowEviction: boolean) {
+  constructor(link: Link, allowEviction: boolean, clock: Clock) {
     this.link = link;
     this.#allowEviction = allowEviction;
+    this.#clock = clock;
+  }
+
+  /** A command had no answer in time. Is that the command, or the connection? */
+  onNoAnswer(): void {
+    if (this.#isProbing || this.link.onSilence === undefined || !this.link.isReady) return;
+    this.#isProbing = true;
+    const timer = this.#clock.startTimer(PROBE_MS, () => {
+      this.#isProbing = false;
+      if (!this.#closed) this.link.onSilence?.();
+    });
+    const answered = (): void => {
+      timer.cancel();
+      this.#isProbing = false;
+    };
+    this.link.send('ping', []).then(answered, answered);
   }
 
   get isOpen(): boolean {
@@ -58,7 +79,7 @@ export class Gate {
   }
 
   #check(): void {
-    this.#inspectServer().then(
+    this.#inspectServers().then(
       (refusal) => {
         this.#checked = refusal === null;
         this.#answer(refusal);
@@ -67,12 +88,19 @@ export class Gate {
     );
   }
 
-  async #inspectServer(): Promise<HoldfastError | null> {
-    const info = await this.#info();
+  async #inspectServers(): Promise<HoldfastError | null> {
+    const servers = (await this.link.servers?.()) ?? [this.link];
+    const refusals = await Promise.all(servers.map((server) => this.#inspect(server)));
+    return refusals.find((refusal) => refusal !== null) ?? null;
+  }
+
+  async #inspect(server: Link): Promise<HoldfastError | null> {
+    const { versionMin = VERSION_MIN } = this.link;
+    const info = await infoOf(server);
     const version = /^redis_version:(\d+)\.(\d+)/m.exec(info);
-    if (version !== null && isOlder([Number(version[1]), Number(version[2])])) {
+    if (version !== null && isOlder([Number(version[1]), Number(version[2])], versionMin)) {
       return new UnsupportedError(
-        `Redis ${VERSION_MIN.join('.')} or newer is needed; this is ${version[1]}.${version[2]}`,
+        `Redis ${versionMin.join('.')} or newer is needed; this is ${version[1]}.${version[2]}`,
       );
     }
     const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
@@ -86,19 +114,6 @@ export class Gate {
     return null;
   }
 
-  async #info(): Promise<string> {
-    try {
-      const sections = await Promise.all(
-        ['server', 'memory'].map((section) => this.link.send('info', [section])),
-      );
-      return sections.map(String).join('\n');
-    } catch (error) {
-      // A user who may not ask is not kept out: nothing is known against the server.
-      if (error instanceof Error && error.message.startsWith('NOPERM')) return '';
-      throw error;
-    }
-  }
-
   #answer(refusal: HoldfastError | null): void {
     this.#opening = false;
     const waiting = this.#waiting;
@@ -107,6 +122,17 @@ export class Gate {
   }
 }
 
-function isOlder(version: readonly [number, number]): boolean {
-  return version[0] < VERSION_MIN[0] || (version[0] === VERSION_MIN[0] && version[1] < VERSION_MIN[1]);
+async function infoOf(server: Link): Promise<string> {
+  try {
+    const sections = await Promise.all(['server', 'memory'].map((section) => server.send('info', [section])));
+    return sections.map(String).join('\n');
+  } catch (error) {
+    // A user who may not ask is not kept out: nothing is known against the server.
+    if (error instanceof Error && error.message.startsWith('NOPERM')) return '';
+    throw error;
+  }
+}
+
+function isOlder(version: readonly [number, number], min: readonly [number, number]): boolean {
+  return version[0] < min[0] || (version[0] === min[0] && version[1] < min[1]);
 }

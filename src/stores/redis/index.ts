@@ -1,5 +1,5 @@
 /**
- * Locks in Redis 6.2 or newer: `redisStore(client)` with a client of ioredis or of node-redis.
+ * Locks in Redis 6.2 or newer: `redisStore(client)` with a client of ioredis or of node-redis, and `redlockStore(clients)` over several independent servers.
  * @packageDocumentation
  */
 import { InvalidArgumentError } from '../../errors.ts';
@@ -8,6 +8,7 @@ import { clusterNodesOf, linkOf, type RedisClient, type RedisClusterClient } fro
 import { ClusterStore } from './cluster/cluster-store.ts';
 import { checkPrefix } from './prefix.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
+import { ReplicatedStore } from './replicated-store.ts';
 
 export { type RedlockStoreOptions, redlockStore } from '../quorum/redlock.ts';
 export type { RedisClient, RedisClusterClient } from './client.ts';
@@ -18,19 +19,25 @@ export type { NodeRedisClient } from './node-redis-link.ts';
 export type { RedisStoreOptions } from './redis-store.ts';
 
 /**
- * A store in one Redis server, through a client that stays yours: it is neither configured nor closed by the store. The first waiter makes one more
+ * A store in one Redis server or in a Redis Cluster, through a client that stays yours: it is neither configured nor closed by the store. The first waiter makes one more
  * connection, a duplicate of the client, which `close` ends.
  *
  * Throws `InvalidArgumentError` for a client or an option that cannot be used. The server is looked at before the first command: one older than 6.2,
  * or one that may evict held locks (see `allowEviction`), makes that command reject with an `UnsupportedError`.
  */
 export function redisStore(client: RedisClient | RedisClusterClient, options: RedisStoreOptions = {}): Store {
-  const { prefix, lineMax } = options;
+  const { prefix, lineMax, waitReplicas = 0 } = options;
   checkPrefix(prefix);
   if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
     throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
   }
+  if (!Number.isInteger(waitReplicas) || waitReplicas < 0) {
+    throw new InvalidArgumentError('waitReplicas', 'must be a whole number from 0');
+  }
   const nodes = clusterNodesOf(client);
-  if (nodes !== null) return new ClusterStore(nodes, options, false);
-  return new RedisStore(linkOf(client as RedisClient), options, false);
+  const store =
+    nodes === null
+      ? new RedisStore(linkOf(client as RedisClient), options, false)
+      : new ClusterStore(nodes, options, false);
+  return waitReplicas === 0 ? store : new ReplicatedStore(store, waitReplicas);
 }

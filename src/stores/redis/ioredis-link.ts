@@ -3,7 +3,10 @@ import { type Link, type Listening, reconnectDelayMs } from './link.ts';
 /** What is used of an ioredis client. */
 export interface IoredisClient {
   readonly status: string;
-  readonly options: { readonly keyPrefix?: string | undefined };
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly sentinels?: readonly object[] | null | undefined;
+  };
   call(command: string, args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
@@ -92,6 +95,16 @@ class IoredisLink implements Link {
     });
     subscriber.connect().catch(() => {});
     return { close: () => closeQuietly(subscriber) };
+  }
+
+  onReplica(): void {
+    if (this.isReady) this.#client.disconnect(true);
+  }
+
+  /** A stopped master keeps its connections: only who connects again asks the Sentinels. */
+  onSilence(): void {
+    const { sentinels } = this.#client.options;
+    if (sentinels !== undefined && sentinels !== null) this.onReplica();
   }
 
   close(): Promise<void> {

@@ -21,9 +21,18 @@ export interface Link {
   readonly breaks: number;
   /** Calls back once, when it is ready or closed. */
   onceReady(callback: () => void): void;
-  send(name: string, args: string[]): Promise<unknown>;
+  /** `beside`: in a Cluster, a command without keys goes to the node that has this one. */
+  send(name: string, args: string[], beside?: string): Promise<unknown>;
+  /** The oldest Redis that can be used through it; 6.2 unless it says so. */
+  readonly versionMin?: readonly [number, number];
+  /** In a Cluster: every master that can be reached now. */
+  servers?(): Promise<readonly Link[]>;
   /** Opens a connection of its own that listens to one channel for as long as it is not closed. */
   listen(channel: string, listening: Listening): { close(): Promise<void> };
+  /** What it is connected to has turned out to be a replica: connects again, and with it looks again who the master is. */
+  onReplica?(): void;
+  /** It is connected, and has not answered for long. Where others may have taken over from that server, connects again. */
+  onSilence?(): void;
   /** Takes back what was put on the client. */
   leave(): void;
   /** Closes the client itself; only for a store that opened it. */

@@ -1,35 +1,104 @@
 import type { Clock } from '../../clock.ts';
-import { UnsupportedError } from '../../errors.ts';
+import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
-import { linkOf, type RedisClient } from './client.ts';
+import { clusterNodesOf, linkOf, type RedisClient, type RedisClusterClient } from './client.ts';
+import { ClusterStore } from './cluster/cluster-store.ts';
 import { RedisStore } from './redis-store.ts';
+import { type Hosts, hostsIn } from './url.ts';
+
+const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…';
+const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-name';
+const SENTINEL_PORT = 26_379;
+
+interface OpenOptions {
+  readonly clock?: Clock | undefined;
+}
 
 /** A store in the Redis server of a `redis://` or `rediss://` URL, through a client of its own, which `close` ends. */
-export async function openRedis(url: string, options: { clock?: Clock | undefined } = {}): Promise<Store> {
+export async function openRedis(url: string, options: OpenOptions = {}): Promise<Store> {
   const client = await openClient(url);
   return new RedisStore(linkOf(client), { clock: options.clock }, true);
 }
 
+/** A store in the Redis Cluster of a `redis+cluster://a,b,c` URL, likewise. */
+export async function openRedisCluster(url: string, options: OpenOptions = {}): Promise<Store> {
+  const nodes = clusterNodesOf(await openClusterClient(hostsIn(url, CLUSTER_FORM)));
+  if (nodes === null) throw new UnsupportedError('The client library has no Cluster that can be used');
+  return new ClusterStore(nodes, { clock: options.clock }, true);
+}
+
+/** A store in the master that the Sentinels of a `redis+sentinel://a,b,c/master-name` URL name, likewise. */
+export async function openRedisSentinel(url: string, options: OpenOptions = {}): Promise<Store> {
+  const hosts = hostsIn(url, SENTINEL_FORM, SENTINEL_PORT);
+  if (hosts.path === '') throw new InvalidArgumentError('url', `must look like ${SENTINEL_FORM}`);
+  const { Redis } = (await loadIoredis()) ?? {};
+  if (Redis === undefined) throw new UnsupportedError('Redis Sentinel needs ioredis: npm install ioredis');
+  const client = new Redis({
+    ...OURS,
+    ...loginOf(hosts),
+    sentinels: hosts.addresses,
+    // The Sentinels tell of a failover: otherwise a stopped master is waited for until a command has run out of time.
+    failoverDetector: true,
+    name: hosts.path,
+  });
+  return new RedisStore(linkOf(quiet(client)), { clock: options.clock }, true);
+}
+
+/** The core has time limits and retries of its own; the client's would only answer for it. */
+const OURS = { lazyConnect: true, maxRetriesPerRequest: null } as const;
+
+interface Ioredis {
+  readonly Redis: new (url: string | object, options?: object) => RedisClient;
+  readonly Cluster: new (nodes: readonly object[], options: object) => RedisClusterClient;
+}
+
+interface NodeRedis {
+  createClient(options: object): RedisClient & Connecting;
+  createCluster(options: object): RedisClusterClient & Connecting;
+}
+
+interface Connecting {
+  connect(): Promise<unknown>;
+}
+
 export async function openClient(url: string): Promise<RedisClient> {
-  const ioredis = await load<{ Redis: new (url: string, options: object) => RedisClient }>(
-    () => import('ioredis'),
-  );
-  // The core has time limits and retries of its own; the client's would only answer for it.
-  if (ioredis !== undefined)
-    return quiet(new ioredis.Redis(url, { lazyConnect: true, maxRetriesPerRequest: null }));
-  const redis = await load<{ createClient(options: object): RedisClient }>(() => import('redis'));
-  if (redis === undefined) {
-    throw new UnsupportedError('Redis needs a client library: npm install ioredis (or: npm install redis)');
+  const ioredis = await loadIoredis();
+  if (ioredis !== undefined) return quiet(new ioredis.Redis(url, OURS));
+  return connecting(quiet((await loadNodeRedis()).createClient({ url })));
+}
+
+async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
+  const ioredis = await loadIoredis();
+  if (ioredis !== undefined) {
+    return quiet(new ioredis.Cluster(hosts.addresses, { lazyConnect: true, redisOptions: loginOf(hosts) }));
   }
-  const client = quiet(redis.createClient({ url }));
+  const rootNodes = hosts.addresses.map(({ host, port }) => ({ socket: { host, port } }));
+  return connecting(quiet((await loadNodeRedis()).createCluster({ rootNodes, defaults: loginOf(hosts) })));
+}
+
+function loginOf({ username, password }: Hosts): object {
+  return { ...(username === '' ? {} : { username }), ...(password === '' ? {} : { password }) };
+}
+
+/** An error event that nobody listens to would end the process; what fails is told by the command that failed. */
+function quiet<C extends { on(event: string, listener: () => void): unknown }>(client: C): C {
+  client.on('error', () => {});
+  return client;
+}
+
+function connecting<C extends Connecting>(client: C): C {
   client.connect().catch(() => {});
   return client;
 }
 
-/** An error event that nobody listens to would end the process; what fails is told by the command that failed. */
-function quiet(client: RedisClient): RedisClient {
-  client.on('error', () => {});
-  return client;
+function loadIoredis(): Promise<Ioredis | undefined> {
+  return load<Ioredis>(() => import('ioredis'));
+}
+
+async function loadNodeRedis(): Promise<NodeRedis> {
+  const redis = await load<NodeRedis>(() => import('redis'));
+  if (redis !== undefined) return redis;
+  throw new UnsupportedError('Redis needs a client library: npm install ioredis (or: npm install redis)');
 }
 
 /** Undefined when it is not installed. */

@@ -8,13 +8,12 @@ import type {
   ClaimRequest,
   RenewChange,
   RenewOutcome,
-  Store,
   StoredClaim,
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
 import { Batch } from './batch.ts';
-import { runAlone } from './call.ts';
+import { runAlone, sendAlone } from './call.ts';
 import { Entering, type Refusal } from './entering.ts';
 import { Gate } from './gate.ts';
 import { HandOvers } from './hand-overs.ts';
@@ -32,6 +31,7 @@ import {
   renewOperation,
 } from './operations.ts';
 import { claimsIn } from './reading.ts';
+import type { Replicating } from './replicated-store.ts';
 import { ToldGrants } from './told-grants.ts';
 
 /** What of a Redis store can be set. Programs that share locks must agree on the prefix. */
@@ -42,6 +42,11 @@ export interface RedisStoreOptions {
   readonly lineMax?: number | undefined;
   /** Work with a server that evicts keys when its memory is full, and with it locks that are held. Default false. */
   readonly allowEviction?: boolean | undefined;
+  /**
+   * A grant or a renewal counts only when so many replicas have it; one that did not reach them in time is given back, and the claim rejects with a `StoreError`.
+   * Default 0: replicas are not asked.
+   */
+  readonly waitReplicas?: number | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
 }
@@ -58,7 +63,7 @@ const AFTER_END_MS = { min: 2, max: 25 };
 /** The scripts count in doubles. */
 const FENCE_MAX = 2n ** 53n - 2n;
 
-export class RedisStore implements Store {
+export class RedisStore implements Replicating {
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
   readonly #link: Link;
   readonly #clock: Clock;
@@ -75,6 +80,8 @@ export class RedisStore implements Store {
   readonly #listener: Listener;
   readonly #observers: Observers;
   readonly #handOvers: HandOvers;
+  /** What replicas are known to have is what was written on our own connection. */
+  readonly #mustAsk: boolean;
   #closing: Promise<void> | null = null;
 
   /** `shared`: of the other stores over the same link, where each slot of a Cluster has one. */
@@ -87,9 +94,10 @@ export class RedisStore implements Store {
     this.#link = link;
     this.#clock = options.clock ?? systemClock;
     this.#ownsClient = ownsClient;
+    this.#mustAsk = (options.waitReplicas ?? 0) > 0;
     this.#keys = shared?.keys ?? new Keys(options.prefix ?? 'holdfast:');
     this.#keyPrefix = link.keyPrefix;
-    this.#gate = shared?.gate ?? new Gate(link, options.allowEviction ?? false);
+    this.#gate = shared?.gate ?? new Gate(link, options.allowEviction ?? false, this.#clock);
     this.#lines = new LocalLines(this.#clock);
     this.#told = new ToldGrants(this.#clock);
     this.#entering = new Entering(this.#clock);
@@ -125,7 +133,7 @@ export class RedisStore implements Store {
   }
 
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    const told = this.#told.take(request);
+    const told = this.#mustAsk ? null : this.#told.take(request);
     if (told !== null) {
       this.#lines.setDue(request.name, request.ttlMs);
       return Promise.resolve(told);
@@ -186,6 +194,12 @@ export class RedisStore implements Store {
 
   list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
     return listNames(this.#gate, this.#keys, prefix, signal);
+  }
+
+  async replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
+    return Number(
+      await sendAlone(this.#gate, 'wait', [`${count}`, `${limitMs}`], signal, this.#keys.of(name).plain),
+    );
   }
 
   close(): Promise<void> {

@@ -27,6 +27,8 @@ const MOVED = /^(MOVED|ASK) (\d+) (\S+)/;
 export class ClusterLink implements Link {
   readonly breaks = 0;
   readonly keyPrefix = '';
+  /** Channels that belong to a slot came with it. */
+  readonly versionMin = [7, 0] as const;
   readonly #nodes: ClusterNodes;
   readonly #clock: Clock;
   readonly #table = new SlotTable();
@@ -66,22 +68,24 @@ export class ClusterLink implements Link {
     else this.#nodes.onceReady(go);
   }
 
-  /** To the node that serves the first key; a command without keys goes to any node. */
-  send(name: string, args: string[]): Promise<unknown> {
-    const key = firstKey(name, args);
+  /** To the node that serves the first key; a command without keys goes to any node, or to that of the key `beside` it. */
+  send(name: string, args: string[], beside?: string): Promise<unknown> {
+    const key = beside ?? firstKey(name, args);
     if (key === undefined) return this.#sendAny(name, args);
     return this.#sendTo(slotOf(key), name, args, 0);
   }
 
-  /** To every master, one answer each. */
-  async sendEach<Answer>(send: (link: Link) => Promise<Answer>): Promise<Answer[]> {
+  async servers(): Promise<readonly Link[]> {
     const masters = this.#table.masters().map((address) => this.#nodes.at(address));
-    return await Promise.all(
-      masters.map(async (node, index) => {
-        if (node === null) throw new Error(`master ${index} of the Cluster is not known to the client`);
-        return await send(await this.#ready(node));
+    const found = await Promise.allSettled(
+      masters.map(async (node) => {
+        const link = node && (await this.#ready(node));
+        // One that is stopped is connected, and says nothing.
+        if (link !== null) await this.#within(LOOK_MS, link.send('ping', []));
+        return link;
       }),
     );
+    return found.flatMap((each) => (each.status === 'fulfilled' && each.value !== null ? [each.value] : []));
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {

@@ -5,7 +5,6 @@ import type {
   ClaimRequest,
   RenewChange,
   RenewOutcome,
-  Store,
   StoredClaim,
   Traits,
   WatchTarget,
@@ -13,6 +12,7 @@ import type {
 import { Gate } from '../gate.ts';
 import { Keys } from '../keys.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
+import type { Replicating } from '../replicated-store.ts';
 import { ClusterLink } from './cluster-link.ts';
 import { listCluster } from './listing.ts';
 import type { ClusterNodes } from './nodes.ts';
@@ -22,7 +22,7 @@ import { slotOf, tagOf } from './slots.ts';
  * Locks in a Redis Cluster: one Redis store for each slot that is used, all over the same connections. So each slot has its counter of fences, its batches and its
  * channel, and nothing needs to know of more than one.
  */
-export class ClusterStore implements Store {
+export class ClusterStore implements Replicating {
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
   readonly #link: ClusterLink;
   readonly #gate: Gate;
@@ -35,7 +35,7 @@ export class ClusterStore implements Store {
   constructor(nodes: ClusterNodes, options: RedisStoreOptions, ownsClient: boolean) {
     this.#options = { ...options, clock: options.clock ?? systemClock };
     this.#link = new ClusterLink(nodes, this.#options.clock);
-    this.#gate = new Gate(this.#link, options.allowEviction ?? false);
+    this.#gate = new Gate(this.#link, options.allowEviction ?? false, this.#options.clock);
     // Commands go to the nodes directly, past what the client would put before their keys.
     this.#prefix = nodes.keyPrefix + (options.prefix ?? 'holdfast:');
     this.#ownsClient = ownsClient;
@@ -67,6 +67,10 @@ export class ClusterStore implements Store {
 
   list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
     return listCluster(this.#gate, this.#link, this.#prefix, prefix, signal);
+  }
+
+  replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
+    return this.#shardOf(name).replicasWith(name, count, limitMs, signal);
   }
 
   close(): Promise<void> {

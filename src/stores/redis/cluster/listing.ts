@@ -20,11 +20,11 @@ export async function* listCluster(
   // Opens the gate, or says why it stays shut.
   await sendAlone(gate, 'ping', [], signal);
   const seen = new Set<string>();
-  const found = await link
-    .sendEach((node) => keysAt(node, Keys.clusterPatterns(prefix, namePrefix), signal))
-    .catch((error: unknown) => {
-      throw failureOf(error);
-    });
+  const patterns = Keys.clusterPatterns(prefix, namePrefix);
+  const scans = (await link.servers()).map((node) => keysAt(node, patterns, signal));
+  const found = await Promise.all(scans).catch((error: unknown) => {
+    throw failureOf(error);
+  });
   for (const key of found.flat()) {
     const name = Keys.clusterNameIn(prefix, key);
     if (name !== null) seen.add(name);

@@ -1,0 +1,198 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
+import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
+import { eventually } from '../../redis/support/stage.ts';
+import { MASTER, type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
+import type { Server } from '../../support/servers/server.ts';
+
+const closers: Array<() => Promise<unknown> | unknown> = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+function locksOver(client: Redis, given: LocksOptions & RedisStoreOptions = {}): Locks {
+  client.on('error', () => {});
+  const { waitReplicas, ...rest } = given;
+  const locks = createLocks(redisStore(client, { waitReplicas }), { waitMs: 25_000, ...rest });
+  closers.push(async () => {
+    await locks.close({ drainMs: 0 });
+    client.disconnect();
+  });
+  return locks;
+}
+
+/** Through the sentinels, as one should. */
+const viaSentinels = (topology: RedisSentinel, options: LocksOptions & RedisStoreOptions = {}): Locks =>
+  locksOver(
+    new Redis({ sentinels: [...topology.addresses], name: MASTER, maxRetriesPerRequest: null }),
+    options,
+  );
+
+/** To one server, whatever it is now. */
+const direct = (server: Server | undefined, options: LocksOptions & RedisStoreOptions = {}): Locks =>
+  locksOver(new Redis(server?.url ?? '', { maxRetriesPerRequest: null }), options);
+
+async function serverAt(topology: RedisSentinel, port: number): Promise<Server> {
+  const found = topology.servers.find((server) => server.port === port);
+  if (found === undefined) throw new Error(`no server at port ${port}`);
+  return found;
+}
+
+/** Resolves to the new master when the sentinels have agreed on one. */
+async function promoted(topology: RedisSentinel, before: number): Promise<Server> {
+  let port = 0;
+  await eventually(
+    'another is the master',
+    async () => {
+      port = await topology.masterPort();
+      return port !== 0 && port !== before;
+    },
+    15_000,
+  );
+  return await serverAt(topology, port);
+}
+
+it('row 31: a paused master that wakes up gives away what the new one has given: the fences tell them apart', async () => {
+  await using topology = await startRedisSentinel();
+  const before = await topology.masterPort();
+  const old = await serverAt(topology, before);
+  const [stale, silent] = [direct(old, { ttlMs: 6_000 }), viaSentinels(topology)];
+  await (await stale.mutex('y').acquire()).release();
+  await (await silent.mutex('z').acquire()).release();
+  old.kill('SIGSTOP');
+  // Its connection to the old master is as good as ever, only silent: it has to find out by itself that it should look again.
+  const followed = silent.mutex('z').acquire();
+  await promoted(topology, before);
+  const one = await viaSentinels(topology, { ttlMs: 30_000 }).mutex('y').acquire();
+  await (await followed).release();
+  // Whoever else was connected to the old master still is, and it does not know yet that it is none any more.
+  old.kill('SIGCONT');
+  const two = await stale.mutex('y').acquire({ waitMs: 3_000 });
+  expect(two.fence).not.toBe(one.fence);
+  one.assertHeld();
+  // Once the sentinels have told it, what it has given away is gone, and the holder hears of it by its next renewal.
+  await eventually('its holder is told', () => two.signal.aborted, 25_000);
+  one.assertHeld();
+  expect(await one.release()).toBe(true);
+}, 60_000);
+
+it('row 32: a master that has become a replica is not "held by another": the client looks again, and the wait goes on', async () => {
+  await using topology = await startRedisSentinel();
+  const locks = viaSentinels(topology);
+  const stuck = direct(topology.servers[0]);
+  await (await locks.mutex('x').acquire()).release();
+  await (await stuck.mutex('x').acquire()).release();
+  const before = await topology.masterPort();
+  const [sentinel, old] = [topology.sentinels[0], topology.servers[0]].map(
+    (server) => new Redis(server?.url ?? ''),
+  );
+  closers.push(
+    () => sentinel?.disconnect(),
+    () => old?.disconnect(),
+  );
+  await sentinel?.call('SENTINEL', 'FAILOVER', MASTER);
+  const { port } = await promoted(topology, before);
+  // As the sentinels would some seconds later, but without ending anybody's connection.
+  await old?.call('REPLICAOF', '127.0.0.1', port);
+  const hold = await locks.mutex('x').acquire();
+  hold.assertHeld();
+  await hold.release();
+  // Who insists on this server is told what is wrong, when the wait is over, and nothing was done.
+  await expect(stuck.mutex('x').acquire({ waitMs: 1_000 })).rejects.toMatchObject({
+    code: 'STORE',
+    applied: 'no',
+    message: expect.stringContaining('replica'),
+  });
+});
+
+describe('replicas that are asked, and a master that is killed', () => {
+  let topology: RedisSentinel;
+  beforeAll(async () => {
+    topology = await startRedisSentinel();
+  }, 30_000);
+  afterAll(async () => {
+    await topology.stop();
+  });
+
+  it('row 30: a grant that did not reach the replicas is given back, so none of them can be promoted without knowing of it', async () => {
+    const locks = viaSentinels(topology, { waitReplicas: 2, ttlMs: 5_000 });
+    await (await locks.mutex('x').acquire()).release();
+    topology.servers[1]?.kill('SIGSTOP');
+    const failure = await locks
+      .mutex('x')
+      .tryAcquire()
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining('1 of 2'),
+    });
+    const other = viaSentinels(topology);
+    await (await other.mutex('x').acquire({ waitMs: 0 })).release();
+    topology.servers[1]?.kill('SIGCONT');
+    const hold = await locks.mutex('x').acquire();
+    await hold.release();
+  });
+
+  it('a renewal that did not reach them is none: the hold ends when it would have', async () => {
+    const locks = viaSentinels(topology, { waitReplicas: 2, ttlMs: 1_500 });
+    const hold = await locks.mutex('y').acquire();
+    topology.servers[2]?.kill('SIGSTOP');
+    const startedMs = performance.now();
+    await eventually('it is lost', () => hold.signal.aborted, 5_000);
+    expect(performance.now() - startedMs).toBeLessThan(1_600);
+    topology.servers[2]?.kill('SIGCONT');
+  });
+
+  it('a hand-over is confirmed too', async () => {
+    const [a, b] = [viaSentinels(topology, { waitReplicas: 2 }), viaSentinels(topology, { waitReplicas: 2 })];
+    const hold = await a.mutex('z').acquire();
+    const pending = b.mutex('z').acquire();
+    await eventually('it waits', async () => (await a.inspect('z')).waiters.length === 1);
+    topology.servers[1]?.kill('SIGSTOP');
+    await hold.release();
+    await sleep(1_500);
+    topology.servers[1]?.kill('SIGCONT');
+    const next = await pending;
+    const replica = new Redis(topology.servers[1]?.url ?? '');
+    expect(await replica.get('holdfast:z')).toContain(next.id);
+    replica.disconnect();
+    await next.release();
+  });
+
+  it('opens by the URL of the sentinels', async () => {
+    const locks = await openLocks(topology.url);
+    const hold = await locks.mutex('from a URL').acquire();
+    await hold.release();
+    await locks.close();
+    await expect(openLocks('redis+sentinel://a,b')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  it('a master that is killed: the hold is renewed by the new one in time, and the line goes on', async () => {
+    const [a, b] = [viaSentinels(topology), viaSentinels(topology)];
+    const hold = await a.mutex('x').acquire({ ttlMs: 9_000 });
+    const pending = b.mutex('x').acquire();
+    await eventually('it waits', async () => (await a.inspect('x')).waiters.length === 1);
+    await sleep(200);
+    let renewed = 0;
+    a.on('renewed', () => {
+      renewed += 1;
+    });
+    (await serverAt(topology, await topology.masterPort())).kill('SIGKILL');
+    await eventually('it is renewed by the new master', () => renewed > 0, 9_000);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    const next = await pending;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    await next.release();
+  });
+});
+
+it.each([-1, 1.5, Number.NaN])('refuses to wait for %s replicas', (waitReplicas) => {
+  const client = new Redis({ lazyConnect: true });
+  expect(() => redisStore(client, { waitReplicas })).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT' }),
+  );
+});
