@@ -79,21 +79,21 @@ export class AdvisoryStore implements Store {
     this.#observers = new Observers(clock, watchers);
   }
 
-  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    this.#parts.sessions.assertOpen();
-    return await this.#asking.claim(request, signal);
+  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+    return this.#asking.claim(request, signal);
   }
 
   async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
-    const [lock, claim] = await this.#asking.find(ref);
-    if (lock === undefined || claim.fence === null || !(await this.#asking.isConfirmed(lock, claim)))
-      return { held: false };
+    const found = await this.#asking.find(ref);
+    if (found === 'nowhere') return { held: false };
+    const [lock, claim] = found;
+    if (claim.fence === null || !(await this.#asking.isConfirmed(lock, claim))) return { held: false };
     if (change.note !== undefined) claim.note = change.note;
     return { held: true, validForMs: TRUST_MS };
   }
 
-  async release(ref: ClaimRef): Promise<boolean> {
-    return await this.#asking.release(ref);
+  release(ref: ClaimRef): Promise<boolean> {
+    return this.#asking.release(ref);
   }
 
   async evict(ref: ClaimRef): Promise<boolean> {

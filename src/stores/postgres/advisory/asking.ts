@@ -70,23 +70,33 @@ export class Asking {
   /** Resolves to whether this call removed it. */
   async release(ref: ClaimRef): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const [lock, claim] = await this.find(ref);
-      if (lock === undefined || claim === undefined) return false;
+      const found = this.#findNow(ref) ?? (await this.find(ref));
+      if (found === 'nowhere') return false;
+      const [lock, claim] = found;
       if (claim.asking === null) return await this.remove(lock, claim);
       await claim.asking.catch(() => {});
     }
     throw new StoreError('The claim is being asked for again and again', { applied: 'no' });
   }
 
-  async find(ref: ClaimRef): Promise<[Lock, Claim] | [undefined, undefined]> {
+  async find(ref: ClaimRef): Promise<[Lock, Claim] | 'nowhere'> {
+    const { sessions, keys } = this.#parts;
+    const { now } = sessions;
+    if (now !== null && keys.known(ref.name, now) === undefined) await keys.find(ref.name, now);
+    return this.#findNow(ref) ?? 'nowhere';
+  }
+
+  /** `null`: the server has to be asked for the name's key first. */
+  #findNow(ref: ClaimRef): [Lock, Claim] | 'nowhere' | null {
     const { sessions, keys, table } = this.#parts;
     sessions.assertOpen();
     const session = sessions.now;
-    if (session === null) return [undefined, undefined];
-    const key = keys.known(ref.name, session) ?? (await keys.find(ref.name, session));
+    if (session === null) return 'nowhere';
+    const key = keys.known(ref.name, session);
+    if (key === undefined) return null;
     const lock = table.get(key.text);
     const claim = lock === undefined ? undefined : claimIn(lock, ref.id);
-    return lock === undefined || claim === undefined ? [undefined, undefined] : [lock, claim];
+    return lock === undefined || claim === undefined ? 'nowhere' : [lock, claim];
   }
 
   /** Gives up a hold or a place in line. */
@@ -152,7 +162,9 @@ export class Asking {
     const asking = lock.session.queue.add({ do: 'clock' }, signal);
     claim.asking = asking;
     try {
-      return await this.#granted(lock, claim, request, await asking);
+      const outcome = this.#grant(lock, claim, request, await asking);
+      if (outcome === null) throw behind(lock, request);
+      return outcome;
     } catch (error) {
       if (!lock.session.isLost && lock.users.get(claim.id) === claim)
         await this.#leave(lock, claim).catch(() => {});
@@ -183,7 +195,12 @@ export class Asking {
     try {
       const answer = await asking;
       if (answer.startsWith('G') || answer === 'a') lock.isArmed = true;
-      if (/^g/i.test(answer)) return await this.#granted(lock, claim, request, answer);
+      if (answer.length > 1) {
+        const outcome = this.#grant(lock, claim, request, answer);
+        if (outcome !== null) return outcome;
+        await this.#leave(lock, claim);
+        throw behind(lock, request);
+      }
       refused = claim.mode;
       this.#unuse(lock, claim);
       lock.onRefused(clock.monotonicMs(), clock.random());
@@ -205,18 +222,13 @@ export class Asking {
     lock.mode = null;
   }
 
-  async #granted(lock: Lock, claim: Claim, request: ClaimRequest, answer: string): Promise<ClaimOutcome> {
+  /** `null`: the fence would not be above what was seen. */
+  #grant(lock: Lock, claim: Claim, request: ClaimRequest, answer: string): ClaimOutcome | null {
     const { clock, watchers } = this.#parts;
     const time = BigInt(answer.slice(1));
     // Only readers who asked in one statement can have the same time.
     const fence = time > lock.lastFence ? time : lock.lastFence + 1n;
-    if (fence <= request.fenceAbove) {
-      await this.#leave(lock, claim);
-      throw new StoreError(
-        `PostgreSQL: the server's clock is behind: fence ${fence} is not above ${request.fenceAbove}, which was given before`,
-        { applied: 'no' },
-      );
-    }
+    if (fence <= request.fenceAbove) return null;
     lock.lastFence = fence;
     claim.fence = fence;
     claim.grantedAtMs = clock.monotonicMs();
@@ -261,6 +273,13 @@ export class Asking {
 
 function claimIn(lock: Lock, id: string): Claim | undefined {
   return lock.line.get(id) ?? lock.users.get(id);
+}
+
+function behind({ key }: Lock, { fenceAbove }: ClaimRequest): StoreError {
+  return new StoreError(
+    `PostgreSQL: the server's clock is behind: a fence above ${fenceAbove}, which was given before, cannot be had for key ${key.text}`,
+    { applied: 'no' },
+  );
 }
 
 function granted({ fence }: Claim): ClaimOutcome {

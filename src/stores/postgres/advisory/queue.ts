@@ -2,7 +2,7 @@ import { StoreError } from '../../../errors.ts';
 import type { Connection } from '../connection.ts';
 import { notSent } from '../failure.ts';
 import type { Row, Statement } from '../wire.ts';
-import { type Op, STATEMENT, valuesOf } from './statement.ts';
+import { type Op, statementOf } from './statement.ts';
 
 /** How many travel together at most. */
 const TOGETHER_MAX = 256;
@@ -48,7 +48,7 @@ export class Queue {
     });
   }
 
-  /** Some other statement, in its turn. Its first column must be `pg_backend_pid()`, and it must have a row. */
+  /** Some other statement, in its turn. Its first column must begin with `pg_backend_pid()`, and it must have a row. */
   run(statement: Statement): Promise<readonly Row[]> {
     return new Promise((resolve, reject) => {
       this.#others.push(() => this.send(statement).then(resolve, reject));
@@ -57,24 +57,24 @@ export class Queue {
   }
 
   /** At once: only for what repairs. */
-  async send(statement: Statement): Promise<readonly Row[]> {
-    try {
-      const rows = await this.#connection.run(statement, this.#options.limitMs());
-      // A pooler that was not seen before has given us another session: none of our locks is in it.
-      if (Number(rows[0]?.[0]) !== this.#connection.backendId)
-        throw this.#broken('the server’s process behind this connection has changed; is there a pooler?');
-      return rows;
-    } catch (error) {
-      if (!this.#connection.isOpen) this.#broken((error as Error).message, error);
-      throw error;
-    }
+  send(statement: Statement): Promise<readonly Row[]> {
+    return this.#connection.run(statement, this.#options.limitMs()).then(
+      (rows) => this.#checked(rows),
+      (error: StoreError) => {
+        if (!this.#connection.isOpen) this.#options.onBroken(error);
+        throw error;
+      },
+    );
   }
 
-  #broken(why: string, cause?: unknown): StoreError {
-    const error =
-      cause instanceof StoreError ? cause : new StoreError(`PostgreSQL: ${why}`, { applied: 'unknown' });
+  /** A pooler that was not seen before has given us another session: none of our locks is in it. */
+  #checked(rows: readonly Row[]): readonly Row[] {
+    if (Number.parseInt(rows[0]?.[0] ?? '', 10) === this.#connection.backendId) return rows;
+    const error = new StoreError('PostgreSQL: another process answers than before; is there a pooler?', {
+      applied: 'unknown',
+    });
     this.#options.onBroken(error);
-    return error;
+    throw error;
   }
 
   /** The connection is gone: nothing that waits was sent. */
@@ -88,25 +88,37 @@ export class Queue {
     if (this.#isBusy || this.#isScheduled) return;
     this.#isScheduled = true;
     // When all promises that are ready have been served: they add to it too.
-    process.nextTick(() => {
-      this.#isScheduled = false;
-      void this.#work();
-    });
+    process.nextTick(this.#begin);
   }
 
-  async #work(): Promise<void> {
+  readonly #begin = (): void => {
+    this.#isScheduled = false;
     this.#isBusy = true;
     this.#connection.setKeepAlive(true);
-    while (this.#waiting.length > 0 || this.#others.length > 0) {
-      const other = this.#others.shift();
-      if (other !== undefined) await other();
-      const batch = this.#take();
-      if (batch.length > 0) await this.#sendBatch(batch);
+    this.#next();
+  };
+
+  readonly #next = (): void => {
+    const other = this.#others.shift();
+    if (other !== undefined) {
+      void other().then(this.#next);
+      return;
+    }
+    const batch = this.#take();
+    if (batch.length > 0) {
+      this.send(statementOf(batch.map(({ op }) => op))).then(
+        (rows) => {
+          for (const [n, pending] of batch.entries()) pending.resolve(answerOf(rows[n]));
+          this.#next();
+        },
+        (error: unknown) => void this.#settleFailed(batch, error).then(this.#next),
+      );
+      return;
     }
     this.#isBusy = false;
     // A session at rest does not keep the process alive.
     this.#connection.setKeepAlive(false);
-  }
+  };
 
   #take(): Pending[] {
     const batch: Pending[] = [];
@@ -116,16 +128,6 @@ export class Queue {
       else batch.push(pending);
     }
     return batch;
-  }
-
-  async #sendBatch(batch: readonly Pending[]): Promise<void> {
-    const ops = batch.map(({ op }) => op);
-    try {
-      const rows = await this.send({ text: STATEMENT, values: valuesOf(ops), name: 'holdfast_advisory' });
-      for (const [n, pending] of batch.entries()) pending.resolve(rows[n]?.[1] ?? '');
-    } catch (error) {
-      await this.#settleFailed(batch, error);
-    }
   }
 
   /** Unlocking is what repairing comes to; all else was undone. */
@@ -146,4 +148,10 @@ export class Queue {
       for (const { reject } of batch) reject(lost);
     }
   }
+}
+
+/** What follows the process that gave it. */
+function answerOf(row: Row | undefined): string {
+  const text = row?.[0] ?? '';
+  return text.slice(text.indexOf(' ') + 1);
 }

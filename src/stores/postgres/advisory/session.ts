@@ -5,7 +5,7 @@ import type { Dial } from '../wire.ts';
 import { hashText } from './hash.ts';
 import { type LockKey, OURS, placeOf } from './lock-key.ts';
 import { Queue } from './queue.ts';
-import { CHANNEL, type Op, STATEMENT, valuesOf } from './statement.ts';
+import { CHANNEL, type Op, statementOf } from './statement.ts';
 
 /**
  * For how long after a statement was sent that the server has answered the locks are ours for certain. It must be less than what the server needs to give a silent client up: it has
@@ -136,6 +136,8 @@ export class Session {
   /** Gives everything back with a goodbye. Never rejects. */
   async close(): Promise<void> {
     this.#isLost = true;
+    // Somebody awaits this: the process must not end before it.
+    this.#connection.setKeepAlive(true);
     const closing = this.#connection.close();
     this.queue.fail();
     await closing;
@@ -164,7 +166,7 @@ export class Session {
       const isPart = op.do === 'leave' || (op.do === 'lock' && op.line);
       if (isPart && held.delete(`${linePlace(op.key)} ShareLock`)) undo.push({ do: 'leave', key: op.key });
     }
-    if (undo.length > 0) await this.queue.send({ text: STATEMENT, values: valuesOf(undo) });
+    if (undo.length > 0) await this.queue.send(statementOf(undo));
   }
 }
 
