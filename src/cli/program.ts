@@ -26,7 +26,19 @@ export function program(finish: Finish, guard: GuardedCommand | null): Command {
     .exitOverride();
   addRun(holdfast, finish, guard);
   addLooks(holdfast, finish);
+  addMigrations(holdfast, finish);
   return holdfast;
+}
+
+function addMigrations(holdfast: Command, finish: Finish): void {
+  holdfast
+    .command('migrations')
+    .description('print the SQL that the PostgreSQL store needs, for teams that run it themselves')
+    .option('--schema <name>', 'where its tables and functions are to be', 'holdfast')
+    .action(async ({ schema }: { schema: string }) => {
+      const { migrations } = await import('./migrations.ts');
+      await finish(migrations(schema));
+    });
 }
 
 function addRun(holdfast: Command, finish: Finish, guard: GuardedCommand | null): void {

@@ -121,8 +121,8 @@ export class Batch {
         else for (const [n, answer] of text.split(',').entries()) this.#answer(items[n] as Item, answer);
       },
       (error: unknown) => {
-        this.#end(call);
         this.#onFailure(items, error);
+        this.#end(call);
       },
     );
   }

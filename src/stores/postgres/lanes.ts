@@ -38,6 +38,8 @@ export class Lanes {
   readonly #idle: Connection[] = [];
   readonly #takers: Taker[] = [];
   readonly #all = new Set<Connection>();
+  /** Set up for a schema that is no more. */
+  readonly #stale = new Set<Connection>();
   #opening = 0;
   #isMigrated = false;
   #isClosed = false;
@@ -71,8 +73,9 @@ export class Lanes {
   }
 
   giveBack(connection: Connection): void {
-    if (this.#isClosed || !connection.isOpen) {
+    if (this.#isClosed || !connection.isOpen || this.#stale.delete(connection)) {
       this.#remove(connection);
+      void connection.close();
       return;
     }
     const taker = this.#takers.shift();
@@ -104,9 +107,11 @@ export class Lanes {
     if (this.#isClosed) throw closed();
   }
 
-  /** What is in the schema may not be what it was. */
+  /** What is in the schema is not what it was: whoever connects next looks again. */
   forgetSchema(): void {
     this.#isMigrated = false;
+    for (const connection of this.#all) this.#stale.add(connection);
+    for (const connection of this.#idle.splice(0)) this.giveBack(connection);
   }
 
   async close(): Promise<void> {
@@ -158,6 +163,7 @@ export class Lanes {
 
   #remove(connection: Connection): void {
     this.#all.delete(connection);
+    this.#stale.delete(connection);
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
     if (this.#takers.length > 0 && this.#all.size + this.#opening < this.#options.max && !this.#isClosed)

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts';
+import { type Clock, systemClock, type Timer } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type {
@@ -59,6 +59,8 @@ export class PostgresLeaseStore implements Store {
   readonly #observers: Observers;
   readonly #handOvers: HandOvers;
   readonly #pruner: Pruner;
+  readonly #watches = new Set<object>();
+  #pollTimer: Timer | null = null;
   #closing: Promise<void> | null = null;
 
   constructor(dial: Dial, options: PostgresLeaseOptions) {
@@ -81,7 +83,9 @@ export class PostgresLeaseStore implements Store {
     const channel = (): string | null => (this.#listener.isUp ? this.#listener.channel : null);
     this.#batch = new Batch(this.#lanes, this.#schema, clock, this.#lineMax, channel);
     this.#observers = new Observers(clock, (name, forMs) =>
-      observe(this.#lanes, this.#schema, { name, channel: this.#listener.channel, forMs }),
+      this.#listener.isDeaf
+        ? Promise.resolve()
+        : observe(this.#lanes, this.#schema, { name, channel: this.#listener.channel, forMs }),
     );
     this.#handOvers = new HandOvers(clock, (name) => this.release({ name, id: '-' }));
     this.#pruner = new Pruner(
@@ -124,11 +128,15 @@ export class PostgresLeaseStore implements Store {
     const unwatch = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
     await this.#listener.start();
     if (id === undefined) await this.#observers.register(name);
-    return {
-      async [Symbol.asyncDispose]() {
+    const watch: AsyncDisposable = {
+      [Symbol.asyncDispose]: async () => {
+        this.#watches.delete(watch);
         unwatch();
       },
     };
+    this.#watches.add(watch);
+    if (this.#listener.isDeaf && this.#pollTimer === null) this.#poll();
+    return watch;
   }
 
   async read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
@@ -145,11 +153,23 @@ export class PostgresLeaseStore implements Store {
   }
 
   async #close(): Promise<void> {
+    this.#pollTimer?.cancel();
     this.#pruner.close();
     this.#handOvers.clear();
     this.#lines.clear();
     this.#observers.clear();
     await Promise.all([this.#listener.close(), this.#lanes.close()]);
+  }
+
+  /** Where nothing can be heard, those who watch are woken as often as they would have to look: the first of each line, and who observes. */
+  #poll(): void {
+    this.#pollTimer = this.#clock.startTimer(this.#between(DEAF_MS), () => {
+      this.#pollTimer = null;
+      if (this.#watches.size === 0 || this.#closing !== null) return;
+      this.#poll();
+      this.#lines.wakeFirsts();
+      this.#observers.tellAll();
+    });
   }
 
   /** Something may have been missed, and our places may say that we listen where we do not: everybody asks again. */

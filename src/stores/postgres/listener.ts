@@ -36,7 +36,6 @@ export class Listener {
   #isOpening = false;
   #isUp = false;
   #isClosed = false;
-  /** Nothing can be heard here, now or later. */
   #isDeaf = false;
   /** It did not come up in time once, so nobody waits for it again; when it does come up, everybody is woken. */
   #isLate = false;
@@ -50,6 +49,11 @@ export class Listener {
     this.#clock = clock;
     this.#hearing = hearing;
     this.channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
+  }
+
+  /** Nothing can be heard here, now or later: behind a pooler that shares connections between transactions. */
+  get isDeaf(): boolean {
+    return this.#isDeaf;
   }
 
   get isUp(): boolean {

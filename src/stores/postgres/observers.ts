@@ -45,6 +45,10 @@ export class Observers {
     for (const wake of this.#observed.get(name)?.wakes ?? []) wake();
   }
 
+  tellAll(): void {
+    for (const name of [...this.#observed.keys()]) this.tell(name);
+  }
+
   /** Something may have been missed. */
   onBreak(): void {
     for (const name of [...this.#observed.keys()]) {

@@ -2,13 +2,13 @@ import type { Clock, Timer } from '../../clock.ts';
 
 /** So many new rows are pruned soon, fewer after a while. */
 const ROWS = 1_000;
-const SOON_MS = 500;
+const SOON_MS = 250;
 const LATER_MS = 60_000;
 /** As `prune` of `migrations/` deletes at most in one step, and how many steps in a row. */
 const STEP = 5_000;
 const STEPS_MAX = 10;
 /** After so many deleted rows their space is given back: the server's own cleaning comes once a minute. */
-const VACUUM_ROWS = 5_000;
+const VACUUM_ROWS = 2_000;
 
 /** Has the rows of locks deleted that nobody uses any more, as often as new ones are made. */
 export class Pruner {

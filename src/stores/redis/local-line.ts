@@ -63,6 +63,14 @@ export class LocalLines {
     if (first !== undefined) this.wake(name, first);
   }
 
+  /** Wakes whoever looks after each lock. */
+  wakeFirsts(): void {
+    for (const [name, { wakes }] of [...this.#lines]) {
+      const [first] = wakes.keys();
+      if (first !== undefined) this.wake(name, first);
+    }
+  }
+
   wakeAll(): void {
     for (const line of [...this.#lines.values()]) {
       for (const wakes of [...line.wakes.values()]) for (const wake of wakes) wake();

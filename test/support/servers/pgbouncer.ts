@@ -17,11 +17,13 @@ export interface PgbouncerOptions {
   readonly mode: 'session' | 'transaction';
   /** Server connections for each database and user; 20 unless told. */
   readonly poolSize?: number;
+  /** Roles that may connect, besides `postgres`. */
+  readonly users?: readonly string[];
   /** More lines for its `[pgbouncer]` section. */
   readonly settings?: readonly string[];
 }
 
-function recipe({ port: target, mode, poolSize = 20, settings = [] }: PgbouncerOptions): Recipe {
+function recipe({ port: target, mode, poolSize = 20, users = [], settings = [] }: PgbouncerOptions): Recipe {
   findProgram(PGBOUNCER);
   const user = postgresUser();
   const url = (port: number): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
@@ -46,7 +48,7 @@ function recipe({ port: target, mode, poolSize = 20, settings = [] }: PgbouncerO
         ...settings,
       ];
       writeFileSync(`${dir}/pgbouncer.ini`, `${lines.join('\n')}\n`);
-      writeFileSync(`${dir}/users.txt`, '"postgres" ""\n');
+      writeFileSync(`${dir}/users.txt`, ['postgres', ...users].map((name) => `"${name}" ""\n`).join(''));
       if (user !== undefined) chownSync(dir, user.uid, user.gid);
     },
     args: ({ dir }) => [`${dir}/pgbouncer.ini`],

@@ -28,7 +28,7 @@ CREATE TABLE holdfast.locks (
   -- Who holds it alone.
   holder text,
   note text NOT NULL DEFAULT ''
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Claims that hold beside others: readers, and users of permits.
 CREATE TABLE holdfast.shares (
@@ -41,7 +41,7 @@ CREATE TABLE holdfast.shares (
   expires_at timestamptz NOT NULL,
   note text NOT NULL,
   PRIMARY KEY (name, id)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Claims that wait, in the order of their places.
 CREATE TABLE holdfast.places (
@@ -58,7 +58,7 @@ CREATE TABLE holdfast.places (
   called_at timestamptz,
   PRIMARY KEY (name, place),
   UNIQUE (name, id)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Who wants to hear of every change of a lock.
 CREATE TABLE holdfast.observers (

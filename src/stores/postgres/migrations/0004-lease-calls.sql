@@ -139,6 +139,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(lock_name, 4702)) THEN RETURN false; END IF;
     PERFORM 1 FROM holdfast.locks l WHERE l.name = lock_name;
     IF FOUND THEN RETURN false; END IF;
+    IF for_ms <= 0 THEN RETURN true; END IF;
     INSERT INTO holdfast.locks (name, fence) SELECT lock_name, f.fence FROM holdfast.floor f;
   END IF;
   DELETE FROM holdfast.observers o WHERE o.name = lock_name AND (o.until <= v_now OR o.channel = on_channel);
@@ -150,7 +151,7 @@ BEGIN
 END $$;
 
 -- Deletes the rows of locks that nobody has used for a while, and raises the floor above their fences in the same step. Gives how many.
-CREATE FUNCTION holdfast.prune(idle_ms integer DEFAULT 1000, at_most integer DEFAULT 5000) RETURNS integer
+CREATE FUNCTION holdfast.prune(idle_ms integer DEFAULT 500, at_most integer DEFAULT 5000) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();

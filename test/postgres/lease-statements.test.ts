@@ -1,0 +1,186 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { eventually } from '../redis/support/stage.ts';
+import { LeaseStage, request } from './support/lease-stage.ts';
+
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start({ settings: { 'pg_stat_statements.track': 'all' } });
+  await stage.query('CREATE EXTENSION pg_stat_statements');
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+/** Top-level statements of the store: all of them select one answer. */
+const OURS = 'SELECT answer, CASE%';
+
+it('what is asked in one tick is one statement: claims, renewals and releases together', async () => {
+  const store = stage.store({ connections: 1 });
+  const held = Array.from({ length: 40 }, (_, n) => request(`tick-${n}`));
+  await store.claim(request('warm'));
+  const before = await stage.calls(OURS);
+  const first = await Promise.all(held.map((each) => store.claim(each)));
+  expect(first.every((outcome) => outcome.granted)).toBe(true);
+  expect((await stage.calls(OURS)) - before).toBe(1);
+
+  const mixed = await Promise.all([
+    ...held.slice(0, 20).map((each) => store.renew(each, { ttlMs: 60_000 })),
+    ...held.slice(20).map((each) => store.release(each)),
+    ...Array.from({ length: 20 }, (_, n) => store.claim(request(`tick-${n}`))),
+    ...Array.from({ length: 20 }, (_, n) => store.claim(request(`tock-${n}`))),
+  ]);
+  expect((await stage.calls(OURS)) - before).toBe(2);
+  expect(mixed.slice(0, 20)).toEqual(Array.from({ length: 20 }, () => ({ held: true, validForMs: 60_000 })));
+  expect(mixed.slice(20, 40)).toEqual(Array.from({ length: 20 }, () => true));
+  expect(mixed.slice(40).map((outcome) => (outcome as { granted: boolean }).granted)).toEqual([
+    ...Array.from({ length: 20 }, () => false),
+    ...Array.from({ length: 20 }, () => true),
+  ]);
+});
+
+it('10,000 leases of one process renew in at most 100 statements', async () => {
+  const store = stage.store();
+  const held = Array.from({ length: 10_000 }, (_, n) => request(`many-${n}`));
+  await Promise.all(held.map((each) => store.claim(each)));
+  const before = await stage.calls(OURS);
+  const renewed = await Promise.all(held.map((each) => store.renew(each, { ttlMs: 60_000 })));
+  expect(renewed.every((outcome) => outcome.held)).toBe(true);
+  const statements = (await stage.calls(OURS)) - before;
+  expect(statements).toBeGreaterThanOrEqual(79);
+  expect(statements).toBeLessThanOrEqual(100);
+  await Promise.all(held.map((each) => store.release(each)));
+});
+
+it('nothing is notified unless somebody waits, and then one waiter', async () => {
+  const [a, b] = [stage.locks(), stage.locks()];
+  const sent = () => stage.calls('%pg_notify(%');
+  const before = await sent();
+  for (let n = 0; n < 5; n += 1) await (await a.mutex('quiet').acquire()).release();
+  expect(await sent()).toBe(before);
+  const hold = await a.mutex('quiet').acquire();
+  const waiting = [b.mutex('quiet').acquire(), b.mutex('quiet').acquire()];
+  await eventually('both wait', async () => (await a.inspect('quiet')).waiters.length === 2);
+  expect(await sent()).toBe(before);
+  await hold.release();
+  const next = await waiting[0];
+  expect(await sent()).toBe(before + 1);
+  await next?.release();
+  await (await waiting[1])?.release();
+});
+
+it('fifty waiters of one process ask for almost nothing while the lock is held', async () => {
+  const [a, b] = [stage.locks(), stage.locks({ waitMs: 60_000 })];
+  const hold = await a.mutex('fifty').acquire();
+  const waiting = Array.from({ length: 50 }, () => b.mutex('fifty').run(() => {}));
+  await eventually('all wait', async () => (await a.inspect('fifty')).waiters.length === 50);
+  await sleep(300);
+  const before = await stage.calls(OURS);
+  await sleep(2_000);
+  expect((await stage.calls(OURS)) - before).toBeLessThanOrEqual(4);
+  await hold.release();
+  await Promise.all(waiting);
+});
+
+it('an item never waits for a row that somebody else has locked, nor do the others of its statement', async () => {
+  const store = stage.store({ connections: 1 });
+  const held = request('row-a');
+  await store.claim(held);
+  const other = new pg.Client(stage.url);
+  await other.connect();
+  await other.query("BEGIN; SELECT * FROM holdfast.locks WHERE name = 'row-a' FOR UPDATE");
+  let isDone = false;
+  const busy = store.renew(held, { ttlMs: 60_000 }).finally(() => {
+    isDone = true;
+  });
+  // In the same statement, and in a later one over the same connection.
+  expect(await store.claim(request('row-b'))).toMatchObject({ granted: true });
+  expect(await store.claim(request('row-c'))).toMatchObject({ granted: true });
+  expect(isDone).toBe(false);
+  await other.query('COMMIT');
+  expect(await busy).toEqual({ held: true, validForMs: 60_000 });
+  await other.end();
+});
+
+it('a row that stays locked is a failure without effect, not a wait without end', async () => {
+  const store = stage.store({ connections: 1 });
+  const held = request('row-d');
+  await store.claim(held);
+  const other = new pg.Client(stage.url);
+  await other.connect();
+  await other.query("BEGIN; SELECT * FROM holdfast.locks WHERE name = 'row-d' FOR UPDATE");
+  await expect(store.release(held)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await other.query('COMMIT');
+  expect(await store.release(held)).toBe(true);
+  await other.end();
+});
+
+it('the row of a new lock is made by one at a time, and nobody waits for another who is stopped while making it', async () => {
+  const store = stage.store();
+  await store.claim(request('warm'));
+  const other = new pg.Client(stage.url);
+  await other.connect();
+  await other.query(
+    "BEGIN; SELECT holdfast.claim_one('unborn', 'other', 60000, false, 0, 0, '', 0, 10, NULL)",
+  );
+  const pending = store.claim(request('unborn'));
+  expect(await store.claim(request('born'))).toMatchObject({ granted: true });
+  await other.query('ROLLBACK');
+  expect(await pending).toMatchObject({ granted: true });
+  await other.end();
+});
+
+it('changes of a row stay within its page, and finished rows are pruned', async () => {
+  const store = stage.store();
+  for (let round = 0; round < 30; round += 1) {
+    const claims = Array.from({ length: 100 }, (_, n) => request(`hot-${n}`));
+    await Promise.all(claims.map((each) => store.claim(each)));
+    await Promise.all(claims.map((each) => store.release(each)));
+  }
+  // Who leaves tells what it has counted.
+  await store.close();
+  await eventually('the statistics have arrived', async () => {
+    const [row] = await stage.query(
+      "SELECT n_tup_upd::int AS changed, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'locks'",
+    );
+    return Number(row?.changed) > 5_000 && Number(row?.hot) > 0.95 * Number(row?.changed);
+  });
+  await sleep(20);
+  await stage.query('SELECT holdfast.prune(0, 100000)');
+  const left = await stage.query("SELECT name FROM holdfast.locks WHERE name LIKE 'hot-%'");
+  expect(left).toEqual([]);
+});
+
+it('the store prunes by itself, and raises the floor with it', async () => {
+  const store = stage.store();
+  const claims = Array.from({ length: 1_500 }, (_, n) => request(`pruned-${n}`));
+  const outcomes = await Promise.all(claims.map((each) => store.claim(each)));
+  await Promise.all(claims.map((each) => store.release(each)));
+  // The first thousand new rows set it off; what was released too lately is left for the next time.
+  await sleep(1_200);
+  await Promise.all(Array.from({ length: 1_000 }, (_, n) => store.claim(request(`more-${n}`))));
+  await eventually('they are gone', async () => {
+    const [row] = await stage.query(
+      "SELECT count(*)::int AS left FROM holdfast.locks WHERE name LIKE 'pruned-%'",
+    );
+    return row?.left === 0;
+  });
+  const greatest = outcomes.reduce(
+    (most, each) => (each.granted && each.fence > most ? each.fence : most),
+    0n,
+  );
+  const [row] = await stage.query('SELECT fence::text FROM holdfast.floor');
+  expect(BigInt(String(row?.fence))).toBeGreaterThanOrEqual(greatest);
+});
+
+it('a fence that ran ahead of the clock is not given again after its row was pruned', async () => {
+  const store = stage.store();
+  const ahead = BigInt(Date.now()) * 1_000n + 10n ** 13n;
+  const first = request('ahead', { fenceAbove: ahead });
+  const outcome = await store.claim(first);
+  expect(outcome).toMatchObject({ granted: true, fence: ahead + 1n });
+  await store.release(first);
+  await sleep(20);
+  await stage.query('SELECT holdfast.prune(0, 100000)');
+  expect(await stage.query("SELECT 1 FROM holdfast.locks WHERE name = 'ahead'")).toEqual([]);
+  expect(await store.claim(request('ahead'))).toMatchObject({ granted: true, fence: ahead + 2n });
+});
