@@ -61,7 +61,7 @@ export class Entering {
   }
 
   drop(id: string): void {
-    this.#entries.delete(id);
+    if (this.#entries.size > 0) this.#entries.delete(id);
   }
 
   /** A message may have been missed. */
