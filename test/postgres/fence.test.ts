@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -177,6 +178,26 @@ describe('holdfast.require_fence', () => {
     await bindFence(client, { name: 'order:8', fence: 90n });
     await client.query('UPDATE orders SET total = 5 WHERE id = 8');
     await client.query('COMMIT');
+  });
+
+  it('a role that owns nothing needs the rights that the page lists', async () => {
+    const page = readFileSync(new URL('../../docs/stores/postgres.md', import.meta.url), 'utf8');
+    const [grant = ''] = /GRANT [A-Z, ]+ ON holdfast\.fences TO app/.exec(page) ?? [];
+    server.psql(
+      url,
+      `CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA holdfast TO app; ${grant}; GRANT ALL ON orders TO app`,
+    );
+    const own = new URL(url);
+    own.username = 'app';
+    const client = new pg.Client(own.href);
+    await client.connect();
+    await client.query('BEGIN');
+    await bindFence(client, { name: 'granted', fence: 1n });
+    await client.query('DELETE FROM orders WHERE id = 99');
+    await client.query('COMMIT');
+    await expect(client.query('DELETE FROM orders')).rejects.toMatchObject({ code: 'HF001' });
+    await client.end();
+    server.psql(url, 'DROP OWNED BY app; DROP ROLE app');
   });
 
   it('can be bound from any language', () => {
