@@ -1,16 +1,17 @@
 import { createLocks } from 'holdfast';
-import { type ZookeeperClient, zookeeperStore } from 'holdfast/zookeeper';
+import { zookeeperStore } from 'holdfast/zookeeper';
 import zookeeper from 'node-zookeeper-client';
+import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import type { Contender } from '../etcd/contenders.ts';
 
 const EPHEMERAL_SEQUENTIAL = 3;
 const PERSISTENT = 0;
 const SESSION_MS = 4_000;
 
-export function connect(address: string): ZookeeperClient {
+export function connect(address: string): RawClient {
   const client = zookeeper.createClient(address, {
     sessionTimeout: SESSION_MS,
-  }) as unknown as ZookeeperClient;
+  }) as unknown as RawClient;
   client.connect();
   return client;
 }

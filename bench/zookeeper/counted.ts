@@ -1,4 +1,4 @@
-import type { Watcher, ZookeeperClient } from 'holdfast/zookeeper';
+import type { RawClient, Watcher } from '../../src/stores/zookeeper/client.ts';
 
 /** What went over the wire, and what came back unasked. */
 export interface Count {
@@ -22,7 +22,7 @@ const KINDS: Readonly<Record<string, keyof Count>> = {
 };
 
 /** A client that counts what the store asks of it. */
-export function counted(client: ZookeeperClient): { client: ZookeeperClient; count: Count } {
+export function counted(client: RawClient): { client: RawClient; count: Count } {
   const count: Count = { creates: 0, removes: 0, transactions: 0, reads: 0, events: 0 };
   const countEvents = (args: unknown[]): unknown[] => {
     const [path, watcher, callback] = args;

@@ -13,7 +13,7 @@ const CORE_BYTES_MAX = 12_000;
 /** Needed by the command line only. One more is a decision. */
 const BROUGHT_ALONG = ['commander'];
 /** Their declarations mention a `Buffer`, as those of their client library do. All others compile in a project that has no @types/node. */
-const NEED_NODE_TYPES = new Set(['holdfast/etcd']);
+const NEED_NODE_TYPES = new Set(['holdfast/etcd', 'holdfast/zookeeper']);
 
 const installed = installPackage();
 afterAll(() => installed[Symbol.dispose]());

@@ -3,6 +3,7 @@ import Sqlite from 'better-sqlite3';
 import { Etcd3 } from 'etcd3';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
+import zookeeper from 'node-zookeeper-client';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
 import { type FenceGate, memoryFenceGate, sqliteFenceGate } from '../../src/fence/index.ts';
@@ -10,6 +11,7 @@ import type { Store } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { redisStore, redlockStore } from '../../src/stores/redis/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 
 export const stores = (): Store[] => [
   sqliteStore('locks.db'),
@@ -24,6 +26,8 @@ export const stores = (): Store[] => [
   redisStore(createCluster5({ rootNodes: [] })),
   redlockStore([new Redis(), new Redis5(), createClient(), createClient5()], { drift: 0.02 }),
   etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
+  zookeeperStore(zookeeper.createClient('a'), { acl: [new zookeeper.ACL(31, new zookeeper.Id('auth', ''))] }),
+  zookeeperStore(() => zookeeper.createClient('a')),
 ];
 
 export const gates = (): FenceGate[] => [memoryFenceGate(), sqliteFenceGate(new Sqlite('data.db'))];

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Lockable, type Locks } from '../../src/index.ts';
-import { type ZookeeperClient, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../src/stores/zookeeper/client.ts';
+import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
 import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
@@ -11,7 +12,7 @@ import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let kazoo: Kazoo;
-let client: ZookeeperClient;
+let client: RawClient;
 let locks: Locks;
 beforeAll(async () => {
   ensemble = await startEnsemble();

@@ -2,11 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { counted } from '../../bench/zookeeper/counted.ts';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
-import {
-  type ZookeeperClient,
-  type ZookeeperStoreOptions,
-  zookeeperStore,
-} from '../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../src/stores/zookeeper/client.ts';
+import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
@@ -15,7 +12,7 @@ import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 const CONNECTED = 3;
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
-let direct: ZookeeperClient;
+let direct: RawClient;
 beforeAll(async () => {
   ensemble = await startEnsemble();
   atTheEnd(() => ensemble.stop());
@@ -43,12 +40,12 @@ describe.concurrent('one session', () => {
       const before = { ...count };
       const holds = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
       if (round === 'used') {
-        expect(count.creates + count.transactions - before.creates - before.transactions).toBeLessThan(50);
+        expect(count.creates + count.transactions - before.creates - before.transactions).toBeLessThan(200);
         const started = { ...count };
         await sleep(3_500);
         expect(holds.filter((hold) => hold.remainingMs > 0)).toHaveLength(1_000);
-        // Sixteen transactions renew them all; it is done about every second.
-        expect(count.transactions - started.transactions).toBeLessThan(16 * 6);
+        // Sixteen transactions renew them all, about every second; each by itself would take thousands.
+        expect(count.transactions - started.transactions).toBeLessThan(600);
       }
       expect(await locks.releaseAll()).toBe(1_000);
     }

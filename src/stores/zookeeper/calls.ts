@@ -7,12 +7,12 @@ import {
   CODE,
   CREATE,
   type MultiResult,
+  type RawClient,
   type Stat,
   type Transaction,
   type Watcher,
-  type ZookeeperClient,
 } from './client.ts';
-import { answerZxid } from './internals.ts';
+import { answerZxid, sendTogether } from './internals.ts';
 
 /** A node that was created, and the transaction that did it; `null` when the client does not show it. */
 export interface Created {
@@ -39,12 +39,12 @@ const isAnswer = (code: number | undefined): boolean =>
 
 /** The single requests. Each answer is a sign of life; a write has been through the leader and a majority. */
 export class Calls {
-  readonly #client: ZookeeperClient;
+  readonly #client: RawClient;
   readonly #clock: Clock;
   readonly #events: CallEvents;
   #pending = 0;
 
-  constructor(client: ZookeeperClient, clock: Clock, events: CallEvents) {
+  constructor(client: RawClient, clock: Clock, events: CallEvents) {
     this.#client = client;
     this.#clock = clock;
     this.#events = events;
@@ -94,11 +94,22 @@ export class Calls {
 
   /** The transaction that created it; `null` when it is not there. From the member that we are connected to. */
   async exists(path: string, watcher?: Watcher): Promise<bigint | null> {
-    const stat = await this.#call<Stat | null>(false, (settle) => {
+    const stat = await this.#stat(path, watcher);
+    return stat == null ? null : stat.czxid.readBigInt64BE();
+  }
+
+  /** How many children a node has, and the last transaction that added or removed one. */
+  async countChildren(path: string): Promise<{ count: number; zxid: bigint }> {
+    const stat = await this.#stat(path, undefined);
+    if (stat == null) return { count: 0, zxid: 0n };
+    return { count: stat.numChildren, zxid: stat.pzxid.readBigInt64BE() };
+  }
+
+  #stat(path: string, watcher: Watcher | undefined): Promise<Stat | null> {
+    return this.#call(false, (settle) => {
       if (watcher === undefined) this.#client.exists(path, (error, found) => settle(error, found));
       else this.#client.exists(path, watcher, (error, found) => settle(error, found));
     });
-    return stat == null ? null : stat.czxid.readBigInt64BE();
   }
 
   /** `null`: it is not there. */
@@ -137,6 +148,7 @@ export class Calls {
   ): Promise<T> {
     const sent = instant(this.#clock);
     if (this.#pending++ === 0) this.#events.onBusy(true);
+    sendTogether(this.#client);
     return new Promise<T>((resolve, reject) => {
       try {
         send((error, result) => {

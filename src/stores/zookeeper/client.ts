@@ -33,11 +33,21 @@ export interface Transaction {
   commit(callback: (error: ClientError | null | undefined, results?: readonly MultiResult[]) => void): void;
 }
 
+/** A `Client` of the `node-zookeeper-client` package, whoever wrote its types. What is called of it is `RawClient`. */
+export interface ZookeeperClient {
+  connect(): void;
+  close(): void;
+  getSessionId(): Uint8Array;
+  getSessionTimeout(): number;
+  addAuthInfo(scheme: string, auth: never): void;
+  transaction(): object;
+}
+
 /**
  * What the store uses of a client: a `Client` of the `node-zookeeper-client` package. Its word on whether it is connected is not used to judge a hold: it was measured
  * to say so long after the session was gone.
  */
-export interface ZookeeperClient {
+export interface RawClient {
   connect(): void;
   close(): void;
   getState(): { readonly code: number };

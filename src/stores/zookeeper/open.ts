@@ -1,12 +1,12 @@
 import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
-import type { Acl, ZookeeperClient } from './client.ts';
+import type { Acl, RawClient } from './client.ts';
 import { parseZookeeperUrl } from './url.ts';
 import { zookeeperStore } from './zookeeper-store.ts';
 
 interface Library {
-  createClient(address: string, options: object): ZookeeperClient;
+  createClient(address: string, options: object): RawClient;
   readonly ACL: { readonly CREATOR_ALL_ACL: Acl };
 }
 
@@ -23,7 +23,7 @@ export async function openZookeeper(
 ): Promise<Store> {
   const { hosts, chroot, auth, sessionMs } = parseZookeeperUrl(url);
   const { createClient, ACL } = await load();
-  const make = (): ZookeeperClient => {
+  const make = (): RawClient => {
     const client = createClient(hosts, { sessionTimeout: sessionMs, spinDelay: SPIN_MS, retries: 0 });
     if (auth !== null) client.addAuthInfo('digest', Buffer.from(`${auth.username}:${auth.password}`));
     return client;

@@ -4,7 +4,7 @@ import { onAbort } from '../../hold/abort.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
 import { DEFAULTS } from '../../options.ts';
 import { Calls } from './calls.ts';
-import { STATE, type ZookeeperClient } from './client.ts';
+import { type RawClient, STATE } from './client.ts';
 import {
   connectOnce,
   dropLink,
@@ -27,7 +27,7 @@ type End = 'expired' | 'refused' | 'closed';
 
 /** One client, and so one session: when that has expired, the client is of no more use. All claims of a store share it. */
 export class Session {
-  readonly #client: ZookeeperClient;
+  readonly #client: RawClient;
   readonly #clock: Clock;
   readonly #isOurs: boolean;
   readonly #startedAt: Instant;
@@ -46,7 +46,7 @@ export class Session {
   readonly hub: WatchHub;
 
   /** `isOurs`: the client was made for this store, which connects and closes it. `tell` is called after every reconnect, and when the session is over. */
-  constructor(client: ZookeeperClient, isOurs: boolean, clock: Clock, tell: (session: Session) => void) {
+  constructor(client: RawClient, isOurs: boolean, clock: Clock, tell: (session: Session) => void) {
     this.#client = client;
     this.#tell = () => tell(this);
     this.#isOurs = isOurs;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import type { ZookeeperClient } from './client.ts';
+import type { RawClient, ZookeeperClient } from './client.ts';
 import { anotherLike } from './internals.ts';
 import { Session } from './session.ts';
 
@@ -9,7 +9,7 @@ const SHORT_MS = 1_000;
 
 /** The session that is used now, and the next one when that is over. */
 export class Sessions {
-  readonly #source: ZookeeperClient | (() => ZookeeperClient);
+  readonly #source: RawClient | (() => RawClient);
   readonly #clock: Clock;
   readonly #listeners = new Set<(session: Session) => void>();
   #session: Session | null = null;
@@ -17,9 +17,9 @@ export class Sessions {
 
   /** A function is asked for a new client for each session; of a client, others like it are made when its session has expired. */
   constructor(source: ZookeeperClient | (() => ZookeeperClient), clock: Clock) {
-    this.#source = source;
+    this.#source = source as unknown as RawClient | (() => RawClient);
     this.#clock = clock;
-    if (typeof source !== 'function') this.#start(source, false);
+    if (typeof this.#source !== 'function') this.#start(this.#source, false);
   }
 
   /** Called after every reconnect, and when a session is over. */
@@ -53,7 +53,7 @@ export class Sessions {
     return this.#start(another, true);
   }
 
-  #start(client: ZookeeperClient, isOurs: boolean): Session {
+  #start(client: RawClient, isOurs: boolean): Session {
     const startedMs = this.#clock.monotonicMs();
     const session = new Session(client, isOurs, this.#clock, (told) => {
       const nowMs = this.#clock.monotonicMs();

@@ -1,6 +1,6 @@
 import type { Watching } from '../waiters.ts';
 import { type Calls, isNoNode } from './calls.ts';
-import type { ZookeeperClient } from './client.ts';
+import type { RawClient } from './client.ts';
 import { forgetWatches } from './internals.ts';
 
 /** One path that is watched, whoever listens. */
@@ -18,12 +18,12 @@ type Kind = 'node' | 'children';
  */
 export class WatchHub {
   readonly #calls: Calls;
-  readonly #client: ZookeeperClient;
+  readonly #client: RawClient;
   readonly #entries: Record<Kind, Map<string, Entry>> = { node: new Map(), children: new Map() };
   /** How many events have come, for those who count. */
   events = 0;
 
-  constructor(calls: Calls, client: ZookeeperClient) {
+  constructor(calls: Calls, client: RawClient) {
     this.#calls = calls;
     this.#client = client;
   }

@@ -24,6 +24,11 @@ export interface Entered extends Created {
   readonly line: Promise<Line>;
 }
 
+interface Count {
+  readonly count: number;
+  readonly zxid: bigint;
+}
+
 export interface Checked {
   readonly isThere: boolean;
   readonly line: Promise<Line> | null;
@@ -38,11 +43,13 @@ export class Writes {
   readonly #entries: Batch<Entry, Entered>;
   readonly #checks: Batch<Check, Checked>;
   readonly #removals: Batch<string, boolean>;
-  /** Lines that are about to be read. */
-  readonly #looks = new Map<string, Promise<Line>>();
+  readonly #counts: Reads<Count>;
+  readonly #looks: Reads<Line>;
 
   constructor(calls: Calls) {
     this.#calls = calls;
+    this.#counts = new Reads((lock) => calls.countChildren(lock));
+    this.#looks = new Reads(async (lock) => new Line(await calls.getChildren(lock)));
     this.#entries = new Batch({
       max: TOGETHER_MAX,
       send: (ops) => this.#enter(ops),
@@ -77,24 +84,39 @@ export class Writes {
   }
 
   async #enter(ops: readonly Entry[]): Promise<readonly Entered[]> {
+    const sent = this.#create(ops);
+    const counts = ops.map(({ lock }) => this.#counts.ask(lock));
+    const made = await sent;
+    return made.map((created, n) => {
+      const lock = ops[n]?.lock ?? '';
+      const line = this.#lineOf(lock, created, counts[n] as Promise<Count>);
+      line.catch(() => {});
+      return { ...created, line };
+    });
+  }
+
+  async #create(ops: readonly Entry[]): Promise<readonly Created[]> {
     const [first] = ops;
-    if (first !== undefined && ops.length === 1) {
-      const created = this.#calls.create(`${first.lock}/${first.prefix}`, first.data, first.acl, true);
-      const line = this.#look(first.lock);
-      return [{ ...(await created), line }];
-    }
-    const sent = this.#calls.multi((transaction) => {
+    if (first !== undefined && ops.length === 1)
+      return [await this.#calls.create(`${first.lock}/${first.prefix}`, first.data, first.acl, true)];
+    const { results, zxid } = await this.#calls.multi((transaction) => {
       for (const { lock, prefix, data, acl } of ops)
         transaction.create(`${lock}/${prefix}`, data, acl, CREATE.ephemeralSequential);
     });
-    const lines = ops.map(({ lock }) => this.#look(lock));
-    const { results, zxid } = await sent;
-    return ops.map((_, n) => ({ path: results[n]?.path ?? '', zxid, line: lines[n] as Promise<Line> }));
+    return ops.map((_, n) => ({ path: results[n]?.path ?? '', zxid }));
+  }
+
+  /** Who is alone needs no list to know it. */
+  async #lineOf(lock: string, { path }: Created, counted: Promise<Count>): Promise<Line> {
+    const { count, zxid } = await counted;
+    if (count === 1) return new Line({ names: [path.slice(lock.length + 1)], zxid });
+    return await this.#looks.ask(lock);
   }
 
   async #check(ops: readonly Check[]): Promise<readonly Checked[]> {
     const [first] = ops;
-    const lookAt = (lock: string | null): Promise<Line> | null => (lock === null ? null : this.#look(lock));
+    const lookAt = (lock: string | null): Promise<Line> | null =>
+      lock === null ? null : this.#looks.ask(lock);
     if (first !== undefined && ops.length === 1) {
       const checked = this.#calls.check(first.path);
       const line = lookAt(first.lock);
@@ -116,20 +138,29 @@ export class Writes {
     });
     return paths.map(() => true);
   }
+}
 
-  /** Reads a line behind everything that has been sent by now. Those who ask in one tick share it. */
-  #look(lock: string): Promise<Line> {
-    const found = this.#looks.get(lock);
+/** Reads something of a lock behind everything that has been sent by now. Those who ask in one tick share the answer. */
+class Reads<T> {
+  readonly #send: (lock: string) => Promise<T>;
+  readonly #next = new Map<string, Promise<T>>();
+
+  constructor(send: (lock: string) => Promise<T>) {
+    this.#send = send;
+  }
+
+  ask(lock: string): Promise<T> {
+    const found = this.#next.get(lock);
     if (found !== undefined) return found;
-    const look = new Promise<Line>((resolve, reject) => {
+    const answer = new Promise<T>((resolve, reject) => {
       process.nextTick(() => {
-        this.#looks.delete(lock);
-        this.#calls.getChildren(lock).then((children) => resolve(new Line(children)), reject);
+        this.#next.delete(lock);
+        this.#send(lock).then(resolve, reject);
       });
     });
     // Whoever does not need it any more does not hear of its failure.
-    look.catch(() => {});
-    this.#looks.set(lock, look);
-    return look;
+    answer.catch(() => {});
+    this.#next.set(lock, answer);
+    return answer;
   }
 }

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
-import { type ZookeeperClient, zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
+import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
@@ -13,14 +14,14 @@ const CONNECTED = 3;
 
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
-let direct: ZookeeperClient;
+let direct: RawClient;
 beforeAll(async () => {
   ensemble = await startEnsemble();
   atTheEnd(() => ensemble.stop());
   direct = ensemble.client({ sessionMs: 5_000 });
 });
 
-function locksOn(client: ZookeeperClient | (() => ZookeeperClient)): Locks {
+function locksOn(client: RawClient | (() => RawClient)): Locks {
   const locks = createLocks(zookeeperStore(client), { waitMs: 30_000 });
   atTheEnd(() => locks.close({ drainMs: 0 }));
   return locks;
@@ -30,7 +31,7 @@ const others = (): Locks => locksOn(() => ensemble.client({ sessionMs: 5_000 }))
 
 interface Proxied {
   readonly locks: Locks;
-  readonly client: ZookeeperClient;
+  readonly client: RawClient;
   readonly proxies: readonly FaultProxy[];
   every(fault: (proxy: FaultProxy) => void): void;
 }
@@ -209,7 +210,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
 });
 
 /** Somebody else opens the same session, and closes it. */
-async function endSession(client: ZookeeperClient): Promise<void> {
+async function endSession(client: RawClient): Promise<void> {
   const { getSessionPassword } = client as unknown as { getSessionPassword(): Buffer };
   const thief = ensemble.client({
     sessionMs: 5_000,

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import type { Store } from '../../../src/store/store.ts';
-import { type ZookeeperClient, zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
+import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { startFaultProxy } from '../../support/fault-proxy.ts';
 import { type Ensemble, type Member, startEnsemble } from '../../support/servers/zookeeper.ts';
 import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
@@ -18,16 +19,16 @@ beforeAll(async () => {
 });
 afterAll(() => ensemble?.stop());
 
-const clientOf = (members: readonly Member[], sessionMs = 5_000): ZookeeperClient =>
+const clientOf = (members: readonly Member[], sessionMs = 5_000): RawClient =>
   ensemble.client({ address: members.map((member) => member.address).join(','), sessionMs });
 
-function storeOn(client: ZookeeperClient): Store {
+function storeOn(client: RawClient): Store {
   const store = zookeeperStore(client);
   onTestFinished(() => store.close());
   return store;
 }
 
-function locksOn(client: ZookeeperClient): Locks {
+function locksOn(client: RawClient): Locks {
   const locks = createLocks(zookeeperStore(client), { waitMs: 60_000 });
   onTestFinished(() => locks.close({ drainMs: 0 }));
   return locks;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
-import type { ZookeeperClient } from '../../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 
 /** Both sides of a lock that changes hands, on one clock (`performance.now`). */
 export interface Witness {
@@ -15,12 +15,7 @@ export interface Witness {
 }
 
 /** `first` takes the lock, `second` waits for it, and the ensemble is watched through `third`. */
-export async function witness(
-  first: Locks,
-  second: Locks,
-  third: ZookeeperClient,
-  name: string,
-): Promise<Witness> {
+export async function witness(first: Locks, second: Locks, third: RawClient, name: string): Promise<Witness> {
   const hold = await first.mutex(name).acquire();
   let lostAt: number | null = null;
   let removedAt: number | null = null;
@@ -55,11 +50,7 @@ export function expectToldInTime(seen: Witness, next: { hold: Hold; at: number }
 }
 
 /** What stands in the line of a lock, as the member that the client is connected to knows it. */
-export async function nodesOf(
-  client: ZookeeperClient,
-  name: string,
-  root = '/locks',
-): Promise<readonly string[]> {
+export async function nodesOf(client: RawClient, name: string, root = '/locks'): Promise<readonly string[]> {
   return await new Promise((resolve) =>
     client.getChildren(`${root}/${name}`, (_error, children) => resolve(children ?? [])),
   );

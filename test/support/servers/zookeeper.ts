@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import zookeeper from 'node-zookeeper-client';
-import type { ZookeeperClient } from '../../../src/stores/zookeeper/index.ts';
+import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { type FaultProxy, startFaultProxy } from '../fault-proxy.ts';
 import { findProgram, install } from './find.ts';
 import { freePorts } from './ports.ts';
@@ -60,7 +60,7 @@ export interface Ensemble extends AsyncDisposable {
   readonly address: string;
   readonly url: string;
   /** A client of the ensemble, of one member or of a proxy; connected, and closed with the ensemble. */
-  client(options?: ClientOptions): ZookeeperClient;
+  client(options?: ClientOptions): RawClient;
   /** The member that leads now; waits for one. */
   leader(): Promise<Member>;
   /** A member that follows now. */
@@ -199,7 +199,7 @@ function serverLines(own: number, ports: readonly Ports[], links: readonly Fault
 
 class OwnEnsemble implements Ensemble {
   readonly members: readonly Member[];
-  readonly #clients = new Set<ZookeeperClient>();
+  readonly #clients = new Set<RawClient>();
 
   constructor(
     servers: readonly Server[],
@@ -220,13 +220,13 @@ class OwnEnsemble implements Ensemble {
     return `zookeeper://${this.address}`;
   }
 
-  client({ address, sessionMs = 4_000, retries = 0, session }: ClientOptions = {}): ZookeeperClient {
+  client({ address, sessionMs = 4_000, retries = 0, session }: ClientOptions = {}): RawClient {
     const client = zookeeper.createClient(address ?? this.address, {
       sessionTimeout: sessionMs,
       spinDelay: 100,
       retries,
       ...(session === undefined ? {} : { sessionId: session.id, sessionPassword: session.password }),
-    }) as unknown as ZookeeperClient;
+    }) as unknown as RawClient;
     client.connect();
     this.#clients.add(client);
     return client;
