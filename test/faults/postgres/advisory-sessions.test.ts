@@ -2,6 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
+import { AdvisoryStore } from '../../../src/stores/postgres/advisory/advisory-store.ts';
+import { dialUrl } from '../../../src/stores/postgres/dial.ts';
+import type { Dial, Statement } from '../../../src/stores/postgres/wire.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
@@ -135,6 +138,63 @@ describe('somebody stands between', () => {
       await pooler.stop();
     });
   }
+
+  it('row 39: a pooler that gives itself out for the server is found out by the locks of the session that it shares', async () => {
+    const pooler = await startPgbouncer({ port: server.port, mode: 'transaction', poolSize: 1 });
+    const pooled = new URL(stage.url);
+    pooled.port = String(pooler.port);
+    const dial = await dialUrl(pooled.href);
+    const look = dial({ onNotification() {}, onClose() {} });
+    await look.connect();
+    const [row] = await look.run({ text: 'SELECT pg_backend_pid()::text' });
+    await look.close();
+    const disguised: Dial = (hearing) =>
+      new Proxy(dial(hearing), {
+        get: (wire, name) => {
+          if (name === 'processId') return Number(row?.[0]);
+          const value: unknown = Reflect.get(wire, name, wire);
+          return typeof value === 'function' ? value.bind(wire) : value;
+        },
+      });
+    const [a, b] = [new AdvisoryStore(disguised, {}), new AdvisoryStore(disguised, {})];
+    expect((await a.claim(request('disguised'))).granted).toBe(true);
+    await expect(b.claim(request('disguised'))).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    await Promise.all([a.close(), b.close()]);
+    await pooler.stop();
+  });
+
+  it('row 39: another process behind the connection is noticed by the next statement, and the holds are lost', async () => {
+    const dial = await dialUrl(stage.url);
+    let isSwitched = false;
+    const switching: Dial = (hearing) => {
+      const [first, second] = [dial(hearing), dial({ onNotification() {}, onClose() {} })];
+      const connected = second.connect();
+      return new Proxy(first, {
+        get: (wire, name) => {
+          if (name === 'run' && isSwitched)
+            return async (statement: Statement) => await connected.then(() => second.run(statement));
+          const value: unknown = Reflect.get(wire, name, wire);
+          return typeof value === 'function' ? value.bind(wire) : value;
+        },
+      });
+    };
+    const store = new AdvisoryStore(switching, {});
+    const held = request('switched');
+    await store.claim(held);
+    let told = 0;
+    await store.watch(held, () => {
+      told += 1;
+    });
+    isSwitched = true;
+    await expect(store.claim(request('other'))).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    expect(told).toBe(1);
+    isSwitched = false;
+    expect(await store.renew(held, { ttlMs: 1_000 })).toEqual({ held: false });
+    await store.close();
+    await stage.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'",
+    );
+  });
 
   it('row 44: a hot standby is refused, also one that a URL points to from now on', async () => {
     const standby = await startPostgres();

@@ -103,7 +103,11 @@ export class AdvisoryStore implements Store {
   async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
     const { sessions, watchers, keys } = this.#parts;
     sessions.assertOpen();
-    if (target.id !== undefined) return watchers.add(target, wake);
+    if (target.id !== undefined) {
+      // Lost before anybody listened.
+      if (sessions.now === null) wake();
+      return watchers.add(target, wake);
+    }
     const session = await sessions.current(null);
     const key = keys.known(target.name, session) ?? (await keys.find(target.name, session));
     return this.#observers.add(key.text, wake);

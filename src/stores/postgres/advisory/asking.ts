@@ -37,6 +37,7 @@ export class Asking {
     if (request.mode.kind === 'permits') throw new UnsupportedError('Advisory locks cannot count permits');
     for (let tries = 0; tries < TRIES; tries += 1) {
       const session = sessions.now ?? (await sessions.current(ownerOf(request.id)));
+      if (!session.isNamed) session.introduce(ownerOf(request.id));
       const key = keys.known(request.name, session) ?? (await keys.find(request.name, session));
       if (!budget.isWithin(session)) await budget.extend(session);
       if (session.isLost) continue;
@@ -231,6 +232,7 @@ export class Asking {
     if (fence <= request.fenceAbove) return null;
     lock.lastFence = fence;
     claim.fence = fence;
+    lock.session.holds += 1;
     claim.grantedAtMs = clock.monotonicMs();
     lock.line.delete(claim.id);
     lock.onGranted();
@@ -243,6 +245,7 @@ export class Asking {
   async #leave(lock: Lock, claim: Claim): Promise<boolean> {
     const { clock, watchers } = this.#parts;
     lock.users.delete(claim.id);
+    if (claim.fence !== null) lock.session.holds -= 1;
     const { mode } = lock;
     if (lock.users.size > 0 || mode === null) return true;
     lock.mode = null;

@@ -13,7 +13,7 @@ import { CHANNEL, type Op, statementOf } from './statement.ts';
  */
 export const TRUST_MS = 8_000;
 const SILENCE_MS = 10_000;
-/** Without locks a session is worth nothing, and a dead link is left sooner. */
+/** Without holds a session is worth nothing, and a dead link is left sooner. */
 const LIMIT_UNUSED_MS = 3_000;
 /** Another name than ASCII can spell, so that the encoding counts. */
 const PROBE = 'holdfast §';
@@ -42,6 +42,11 @@ const LOOK = `SELECT pg_backend_pid()::text, hashtextextended($1::text, 0)::text
     + current_setting('max_prepared_transactions')::int8))::text,
   pg_try_advisory_lock_shared($2::text::int8)::text`;
 
+/** A session that has just begun holds nothing. */
+const UNUSED = `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`;
+
+const NAME = "SELECT pg_backend_pid()::text, set_config('application_name', $1::text, false)";
+
 const HELD = `SELECT pg_backend_pid()::text, concat_ws(' ', classid, objid, objsubid), mode
 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted`;
 
@@ -63,8 +68,11 @@ export class Session {
   readonly capacity: number;
   /** Whether names have the keys here that we think they have. */
   readonly hashesAlike: boolean;
-  /** How many locks it holds; what it holds them for is not its business. */
+  /** How many locks it has at the server, or has asked for. */
   locks = 0;
+  /** How many claims were granted. */
+  holds = 0;
+  isNamed: boolean;
   readonly #connection: Connection;
   readonly #options: SessionOptions;
   #isLost = false;
@@ -79,8 +87,9 @@ export class Session {
     this.#options = options;
     this.capacity = capacity;
     this.hashesAlike = hashesAlike;
+    this.isNamed = options.owner !== null;
     this.queue = new Queue(connection, {
-      limitMs: () => (this.locks === 0 ? LIMIT_UNUSED_MS : TRUST_MS),
+      limitMs: () => (this.holds === 0 ? LIMIT_UNUSED_MS : TRUST_MS),
       repair: (ops) => this.#repair(ops),
       onBroken: (error) => this.#lose(error),
     });
@@ -118,6 +127,13 @@ export class Session {
 
   get isLost(): boolean {
     return this.#isLost;
+  }
+
+  /** Shows people whose session it is, where it was opened only to look. */
+  introduce(owner: string | null): void {
+    if (this.isNamed || owner === null) return;
+    this.isNamed = true;
+    this.queue.run({ text: NAME, values: [owner] }).catch(() => {});
   }
 
   /** How many advisory locks there are at the server, of everybody's. */
@@ -178,6 +194,9 @@ async function prepare(
   connection: Connection,
   owner: string | null,
 ): Promise<{ capacity: number; hashesAlike: boolean }> {
+  // A pooler that hides itself gives the same session to several: then another of ours is in it.
+  const [unused] = await connection.run({ text: UNUSED });
+  if (unused?.[0] !== '0') throw pooled();
   const name = owner === null ? {} : { application_name: owner };
   await connection.run({ text: SET, values: [JSON.stringify({ ...SETTINGS, ...name })] });
   await connection.run({ text: `LISTEN ${CHANNEL}; LISTEN ${CHANNEL}_${connection.backendId}` });
