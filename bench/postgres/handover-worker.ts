@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { advisory } from './advisory.ts';
 import { holdfast } from './contenders.ts';
 
 /**
  * One process of a hand-over: takes the lock, writes down when it had it, keeps it for a moment, gives it back, and again. Says at the end when each hold was asked
  * for, began and ended, by the wall clock in us that all processes share.
  */
-const [, , url = '', rounds = '0'] = process.argv;
+const [, , url = '', rounds = '0', kind = 'lease'] = process.argv;
 const HOLD_MS = 5;
 const nowUs = (): number => Math.round((performance.timeOrigin + performance.now()) * 1000);
 
-const contender = await holdfast(url);
+const contender = await (kind === 'advisory' ? advisory : holdfast)(url);
 await (await contender.acquire(`bench-warm-${process.pid}`))();
 process.stdout.write('ready\n');
 await new Promise((resolve) => process.stdin.once('data', resolve));

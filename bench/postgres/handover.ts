@@ -7,9 +7,9 @@ const WORKER = fileURLToPath(new URL('./handover-worker.ts', import.meta.url));
 const ROUNDS = 100;
 
 /** Processes that pass one lock around: ms from one's decision to let go until the next, who was waiting by then, had it. */
-async function gaps(url: string, workers: number): Promise<number[]> {
+async function gaps(url: string, workers: number, kind: string): Promise<number[]> {
   const children = Array.from({ length: workers }, () =>
-    spawn(process.execPath, ['--import', 'tsx', WORKER, url, `${ROUNDS}`], {
+    spawn(process.execPath, ['--import', 'tsx', WORKER, url, `${ROUNDS}`, kind], {
       stdio: ['pipe', 'pipe', 'inherit'],
     }),
   );
@@ -25,9 +25,13 @@ async function gaps(url: string, workers: number): Promise<number[]> {
   });
 }
 
-export async function handover(url: string): Promise<void> {
+async function measure(url: string, kind: 'lease' | 'advisory', title: string): Promise<void> {
   for (const workers of [2, 5]) {
-    const samples = await gaps(url, workers);
-    report(`hand-over between processes, ${workers - 1} waiting: p50 in ms`, p50(samples), { atMost: 3 });
+    const samples = await gaps(url, workers, kind);
+    report(`${title} between processes, ${workers - 1} waiting: p50 in ms`, p50(samples), { atMost: 3 });
   }
 }
+
+export const handover = (url: string): Promise<void> => measure(url, 'lease', 'hand-over');
+export const advisoryHandover = (url: string): Promise<void> =>
+  measure(url, 'advisory', 'advisory, hand-over');

@@ -1,8 +1,9 @@
 // What leases in PostgreSQL cost, against the bare statements and against a peer, all in one run on a server that keeps what it is told. Exits with 1 when a target is missed.
 import { startPostgres } from '../../test/support/servers/postgres.ts';
 import { misses } from '../redis/measure.ts';
+import { advisoryFifty, advisoryHundred, advisoryOne } from './advisory.ts';
 import { fiftyWaiters, size, tenThousand } from './counted.ts';
-import { handover } from './handover.ts';
+import { advisoryHandover, handover } from './handover.ts';
 import { hundred, oneAtATime } from './uncontended.ts';
 
 const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
@@ -12,6 +13,10 @@ const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   fifty: fiftyWaiters,
   renewals: tenThousand,
   size,
+  'advisory-one': advisoryOne,
+  'advisory-hundred': advisoryHundred,
+  'advisory-handover': advisoryHandover,
+  'advisory-fifty': advisoryFifty,
 };
 
 const wanted = process.argv.slice(2);
