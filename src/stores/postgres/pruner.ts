@@ -1,7 +1,8 @@
 import type { Clock, Timer } from '../../clock.ts';
 
-/** So many new rows are pruned soon, fewer after a while. */
+/** So many new rows are pruned soon, fewer after a while, and very many at once. */
 const ROWS = 1_000;
+const ROWS_MANY = 4_000;
 const SOON_MS = 250;
 const LATER_MS = 60_000;
 /** As `prune` of `migrations/` deletes at most in one step, and how many steps in a row. */
@@ -31,7 +32,8 @@ export class Pruner {
   /** A new lock has a row. */
   onMade(): void {
     this.#made += 1;
-    if (this.#made >= ROWS && !this.#isSoon) this.#start(SOON_MS);
+    if (this.#made >= ROWS_MANY) this.#start(0);
+    else if (this.#made >= ROWS && !this.#isSoon) this.#start(SOON_MS);
     else if (this.#timer === null) this.#start(LATER_MS);
   }
 
@@ -43,8 +45,9 @@ export class Pruner {
   #start(ms: number): void {
     if (this.#isRunning || this.#isClosed) return;
     this.#timer?.cancel();
-    this.#isSoon = ms === SOON_MS;
-    this.#timer = this.#clock.startTimer(ms, () => void this.#run());
+    this.#isSoon = ms <= SOON_MS;
+    if (ms === 0) void this.#run();
+    else this.#timer = this.#clock.startTimer(ms, () => void this.#run());
   }
 
   async #run(): Promise<void> {
@@ -70,7 +73,7 @@ export class Pruner {
     } finally {
       this.#isRunning = false;
     }
-    if (this.#made >= ROWS) this.#start(SOON_MS);
+    if (this.#made >= ROWS) this.#start(this.#made >= ROWS_MANY ? 0 : SOON_MS);
     // Some were still in use, or had been a moment ago.
     else if (this.#made > 0 || wasSoon || sum > 0) this.#start(LATER_MS);
   }
