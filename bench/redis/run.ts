@@ -1,5 +1,6 @@
 // What Redis locks cost, against the bare client and against peers, all in one run. Exits with 1 when a target is missed.
 import { startRedis } from '../../test/support/servers/redis.ts';
+import { cluster } from './cluster.ts';
 import { handover } from './handover.ts';
 import { many } from './many.ts';
 import { misses } from './measure.ts';
@@ -17,6 +18,7 @@ const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   fifty: fiftyWaiters,
   line: longLine,
   redlock,
+  cluster,
 };
 
 const wanted = process.argv.slice(2);

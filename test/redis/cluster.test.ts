@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks } from '../../src/index.ts';
+import { createLocks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
+import { freePorts } from '../support/servers/ports.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
 import { eventually } from './support/stage.ts';
 
@@ -168,4 +169,33 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
   await eventually('nobody listens', async () => (await connections()) <= before);
   expect(await client.set('still', 'mine')).toBe('OK');
   client.disconnect();
+});
+
+describe('opened from a URL', () => {
+  it('works, and closing the locks closes the client', async () => {
+    const connections = async (): Promise<number> => {
+      const lists = await Promise.all([0, 1, 2].map((n) => stage.cluster.admin(n).call('CLIENT', 'LIST')));
+      return lists.join('').split('\n').length;
+    };
+    const before = await connections();
+    const locks = await openLocks(stage.cluster.url);
+    const holds = await Promise.all(['u1', 'u2', 'u3', 'u4'].map((name) => locks.mutex(name).acquire()));
+    for (const hold of holds) expect(await hold.release()).toBe(true);
+    await locks.close();
+    await eventually('they are gone', async () => (await connections()) <= before);
+  });
+
+  it.each(['redis+cluster://', 'redis+cluster://a,,b', 'redis+cluster://a,a', 'redis+cluster://a?b'])(
+    'refuses %s',
+    async (url) => {
+      await expect(openLocks(url)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    },
+  );
+
+  it('a Cluster that is not there is a StoreError in time', async () => {
+    const [port] = await freePorts(1);
+    const locks = await openLocks(`redis+cluster://127.0.0.1:${port}`);
+    await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({ code: 'STORE' });
+    await locks.close();
+  });
 });

@@ -1,5 +1,6 @@
 import { UnsupportedError } from '../../../errors.ts';
 import { type IoredisClient, ioredisLink } from '../ioredis-link.ts';
+import type { Link } from '../link.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that an ioredis Cluster has to one node. */
@@ -34,6 +35,8 @@ type Mapped = { readonly host: string; readonly port: number } | null | undefine
 export class IoredisNodes implements ClusterNodes {
   readonly #cluster: IoredisCluster;
   readonly #made = new WeakMap<IoredisNode, ClusterNode>();
+  /** Looked up for every command. */
+  readonly #at = new Map<string, IoredisNode>();
 
   constructor(cluster: IoredisCluster) {
     this.#cluster = cluster;
@@ -67,11 +70,19 @@ export class IoredisNodes implements ClusterNodes {
   }
 
   at(address: string): ClusterNode | null {
+    const before = this.#at.get(address);
+    // A connection that has ended is never used again: the client makes another.
+    if (before !== undefined && before.status !== 'end') return this.#nodeOf(before);
     const wanted = this.#mapped(address);
     const found = this.#cluster
       .nodes('all')
       .find(({ options }) => `${options.host}:${options.port}` === wanted);
-    return found === undefined ? null : this.#nodeOf(found);
+    if (found === undefined) {
+      this.#at.delete(address);
+      return null;
+    }
+    this.#at.set(address, found);
+    return this.#nodeOf(found);
   }
 
   refresh(): void {
@@ -87,7 +98,8 @@ export class IoredisNodes implements ClusterNodes {
       this.#cluster.once('end', () => resolve());
     });
     this.#cluster.disconnect();
-    if (status !== 'wait') await ended;
+    // Between two attempts to connect there is nothing that could end.
+    if (status === 'connect' || status === 'ready') await ended;
   }
 
   /** The address as the client reaches it, where that differs from what the Cluster announces. */
@@ -105,11 +117,40 @@ export class IoredisNodes implements ClusterNodes {
       if ((node.options.keyPrefix ?? '') !== '') {
         throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
       }
-      made = { link: ioredisLink(node), subscriber: (events) => new IoredisSubscriber(node, events) };
+      made = {
+        link: gathering(node, ioredisLink(node)),
+        subscriber: (events) => new IoredisSubscriber(node, events),
+      };
       this.#made.set(node, made);
     }
     return made;
   }
+}
+
+/** What of a connection's stream is used: all that a tick writes then leaves as one packet. */
+interface Gathers {
+  cork(): void;
+  uncork(): void;
+}
+
+/** In a Cluster each slot has calls of its own, and this library writes each by itself: what is sent in one tick is gathered, so that it still travels as one. */
+function gathering(node: IoredisNode, link: Link): Link {
+  let isGathering = false;
+  const { send } = link;
+  link.send = (name, args) => {
+    const { stream } = node as { readonly stream?: Partial<Gathers> | null };
+    if (!isGathering && stream?.cork !== undefined) {
+      isGathering = true;
+      stream.cork();
+      // After everything that the answers of this turn of the event loop have caused, from whichever node.
+      setImmediate(() => {
+        isGathering = false;
+        stream.uncork?.();
+      });
+    }
+    return send.call(link, name, args);
+  };
+  return link;
 }
 
 class IoredisSubscriber implements Subscriber {
