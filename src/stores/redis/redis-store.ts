@@ -226,6 +226,7 @@ export class RedisStore implements Replicating {
   /** Something may have been missed, and the server may take us for gone: everybody asks again, and so tells where to reach us now. */
   #onBreak(): void {
     this.#entering.clear();
+    this.#told.forget();
     this.#lines.wakeAll();
     this.#observers.onBreak();
   }

@@ -40,6 +40,12 @@ export class ToldGrants {
     this.#told.delete(id);
   }
 
+  /** The next message may come from another server, with a clock of its own. */
+  forget(): void {
+    this.#told.clear();
+    this.#sentAt = null;
+  }
+
   /** The grant that this claim was told of, once; `null` when there is none, or when it is better to ask. */
   take({ id, ttlMs }: ClaimRequest): ClaimOutcome | null {
     if (this.#told.size === 0) return null;

@@ -34,11 +34,7 @@ export async function startRedlockStage(
   options: (index: number) => RedisOptions = () => ({}),
 ): Promise<Stage> {
   const nodes = await startRedisNodes(count, options);
-  const admins = nodes.urls.map((url) => {
-    const admin = new Redis(url, { maxRetriesPerRequest: null });
-    admin.on('error', () => {});
-    return admin;
-  });
+  const admins = nodes.urls.map(quietAdmin);
   const closers: Array<() => Promise<void>> = [];
 
   async function connect(library: Library) {
@@ -91,4 +87,10 @@ export async function startRedlockStage(
       await nodes.stop();
     },
   };
+}
+
+function quietAdmin(url: string): Redis {
+  const admin = new Redis(url, { maxRetriesPerRequest: null });
+  admin.on('error', () => {});
+  return admin;
 }
