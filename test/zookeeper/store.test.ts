@@ -10,6 +10,7 @@ import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 /** What is particular to this store: one session, nodes and their parents, watches, who may do what. */
 const CONNECTED = 3;
+const EPHEMERAL_SEQUENTIAL = 3;
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let direct: RawClient;
@@ -89,7 +90,34 @@ describe.concurrent('one session', () => {
     const [next] = await nodesOf(direct, 'fence');
     expect(await exists(`/locks/fence/${next}`)).toBe((await second).fence);
   });
+
+  it('the fence is that also when others come and go in the same instant', async () => {
+    await (await open().mutex('raced').acquire()).release();
+    const locks = open(disturbed(ensemble.client({ sessionMs: 5_000 }), '/locks/raced'));
+    const hold = await locks.mutex('raced').acquire();
+    const [node] = await nodesOf(direct, 'raced');
+    expect(await exists(`/locks/raced/${node}`)).toBe(hold.fence);
+    await hold.release();
+  });
 });
+
+/** A client before whose looks at `path` somebody else comes and goes. */
+function disturbed(client: RawClient, path: string): RawClient {
+  const come = (then: () => void): void =>
+    direct.create(`${path}/other__lock__`, Buffer.alloc(0), undefined, EPHEMERAL_SEQUENTIAL, (_error, node) =>
+      direct.remove(node, () => then()),
+    );
+  return new Proxy(client, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]): unknown => {
+        const go = (): unknown => value.apply(target, args);
+        return key === 'exists' && args[0] === path ? come(go) : go();
+      };
+    },
+  });
+}
 
 describe.concurrent('watches', () => {
   it('a hundred waiters are served in order, with one event each', async () => {

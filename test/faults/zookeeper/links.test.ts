@@ -90,7 +90,10 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     hold.assertHeld();
     expect([...(await nodesOf(direct, 'cut-line'))].sort()).toEqual(before);
     await blocker.release();
+    const releasedAt = performance.now();
     expect((await waiting).fence).toBeGreaterThan(blocker.fence);
+    // Woken, not found when it looked again by itself.
+    expect(performance.now() - releasedAt).toBeLessThan(3_000);
     expect(await hold.release()).toBe(true);
   });
 
