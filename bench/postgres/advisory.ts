@@ -2,34 +2,34 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createLocks } from 'holdfast';
 import { postgresAdvisoryStore } from 'holdfast/postgres';
 import pg from 'pg';
-import { report } from '../redis/measure.ts';
+import { p50, report } from '../redis/measure.ts';
 import type { Contender, MakeContender } from './contenders.ts';
 import { compare, pairs, throughput } from './uncontended.ts';
 
-/** The two statements that everybody writes, on one connection: prepared, and one after the other. */
-export const advisoryFloor: MakeContender = async (url) => {
-  const client = new pg.Client(url);
-  await client.connect();
-  let last: Promise<unknown> = Promise.resolve();
-  const run = (name: string, text: string, lock: string): Promise<pg.QueryResult> => {
-    const sent = last.then(() => client.query({ name, text, values: [lock] }));
-    last = sent.catch(() => {});
-    return sent;
+/** The two statements that everybody writes, on one connection and one after the other; `isPrepared`: by name, so that the server parses and plans them once. */
+const statements =
+  (isPrepared: boolean): MakeContender =>
+  async (url) => {
+    const client = new pg.Client(url);
+    await client.connect();
+    let last: Promise<unknown> = Promise.resolve();
+    const run = (name: string, text: string, lock: string): Promise<pg.QueryResult> => {
+      const query = { text, values: [lock], ...(isPrepared ? { name } : {}) };
+      const sent = last.then(() => client.query(query));
+      last = sent.catch(() => {});
+      return sent;
+    };
+    return {
+      name: isPrepared ? 'the same, prepared by name' : 'floor: the two statements',
+      async acquire(lock) {
+        const text = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held';
+        const { rows } = await run('floor_lock', text, lock);
+        if (!rows[0].held) throw new Error('held');
+        return () => run('floor_unlock', 'SELECT pg_advisory_unlock(hashtextextended($1, 0))', lock);
+      },
+      close: () => client.end(),
+    };
   };
-  return {
-    name: 'floor: bare statements',
-    async acquire(lock) {
-      const { rows } = await run(
-        'floor_lock',
-        'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held',
-        lock,
-      );
-      if (!rows[0].held) throw new Error('held');
-      return () => run('floor_unlock', 'SELECT pg_advisory_unlock(hashtextextended($1, 0))', lock);
-    },
-    close: () => client.end(),
-  };
-};
 
 export const advisory: MakeContender = async (url): Promise<Contender> => {
   const pool = new pg.Pool({ connectionString: url });
@@ -47,11 +47,19 @@ export const advisory: MakeContender = async (url): Promise<Contender> => {
   };
 };
 
-const CONTENDERS = [advisoryFloor, advisory];
+/** The prepared one has no target; it is shown because it is what we do ourselves. */
+const CONTENDERS = [statements(false), advisory, statements(true)];
+
+/** Where the system places a server process beside ours makes up to half of a round trip, and stays so: each time with other connections. */
+const PLACES = 7;
 
 export async function advisoryOne(url: string): Promise<void> {
-  const { own, least } = await compare(url, 'ms', pairs, CONTENDERS);
-  report('advisory, one at a time: p50 of acquire + release, to the floor', own / least, { atMost: 1.25 });
+  const ratios: number[] = [];
+  for (let place = 0; place < PLACES; place += 1) {
+    const { own, least } = await compare(url, 'ms', pairs, CONTENDERS);
+    ratios.push(own / least);
+  }
+  report('advisory, one at a time: p50 of acquire + release, to the floor', p50(ratios), { atMost: 1.25 });
 }
 
 export async function advisoryHundred(url: string): Promise<void> {

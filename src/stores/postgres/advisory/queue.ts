@@ -1,3 +1,4 @@
+import type { Clock, Timer } from '../../../clock.ts';
 import { StoreError } from '../../../errors.ts';
 import type { Connection } from '../connection.ts';
 import { notSent } from '../failure.ts';
@@ -6,6 +7,8 @@ import { type Op, statementOf } from './statement.ts';
 
 /** How many travel together at most. */
 const TOGETHER_MAX = 256;
+/** How often it is looked whether a statement has taken too long. */
+const LOOK_EVERY_MS = 1_000;
 
 interface Pending {
   readonly op: Op;
@@ -15,7 +18,8 @@ interface Pending {
 }
 
 export interface QueueOptions {
-  /** How long the next statement may take. */
+  readonly clock: Clock;
+  /** How long the statement under way may take. */
   limitMs(): number;
   /** Undoes what a failed statement may have done: locks of a session outlive the statement that took them. */
   repair(ops: readonly Op[]): Promise<void>;
@@ -34,6 +38,8 @@ export class Queue {
   #others: (() => Promise<void>)[] = [];
   #isBusy = false;
   #isScheduled = false;
+  #sentAtMs: number | null = null;
+  #watchdog: Timer | null = null;
 
   constructor(connection: Connection, options: QueueOptions) {
     this.#connection = connection;
@@ -58,13 +64,30 @@ export class Queue {
 
   /** At once: only for what repairs. */
   send(statement: Statement): Promise<readonly Row[]> {
-    return this.#connection.run(statement, this.#options.limitMs()).then(
-      (rows) => this.#checked(rows),
+    this.#sentAtMs = this.#options.clock.monotonicMs();
+    this.#watchdog ??= this.#watch(LOOK_EVERY_MS);
+    return this.#connection.run(statement, null).then(
+      (rows) => {
+        this.#sentAtMs = null;
+        return this.#checked(rows);
+      },
       (error: StoreError) => {
+        this.#sentAtMs = null;
         if (!this.#connection.isOpen) this.#options.onBroken(error);
         throw error;
       },
     );
+  }
+
+  /** One timer for many statements, since nearly all of them are answered long before. It stops when it finds none under way. */
+  #watch(ms: number): Timer {
+    return this.#options.clock.startTimer(Math.max(ms, 1), () => {
+      this.#watchdog = null;
+      if (this.#sentAtMs === null) return;
+      const leftMs = this.#sentAtMs + this.#options.limitMs() - this.#options.clock.monotonicMs();
+      if (leftMs > 0) this.#watchdog = this.#watch(Math.min(leftMs, LOOK_EVERY_MS));
+      else this.#connection.destroy();
+    });
   }
 
   /** A pooler that was not seen before has given us another session: none of our locks is in it. */
@@ -79,6 +102,8 @@ export class Queue {
 
   /** The connection is gone: nothing that waits was sent. */
   fail(): void {
+    this.#watchdog?.cancel();
+    this.#watchdog = null;
     for (const { reject } of this.#waiting.splice(0)) reject(notSent('the connection was lost'));
     // These find the connection closed.
     for (const other of this.#others.splice(0)) void other();

@@ -89,6 +89,7 @@ export class Session {
     this.hashesAlike = hashesAlike;
     this.isNamed = options.owner !== null;
     this.queue = new Queue(connection, {
+      clock: options.clock,
       limitMs: () => (this.holds === 0 ? LIMIT_UNUSED_MS : TRUST_MS),
       repair: (ops) => this.#repair(ops),
       onBroken: (error) => this.#lose(error),
