@@ -64,6 +64,17 @@ it('shared locks and permits, with their errors', () => {
   ]).toEqual(['t', 'f', 't']);
 });
 
+it.each([
+  "'', 'id'",
+  "'name', NULL",
+  "'name', 'id', 0",
+  "'name', 'id', count => 2",
+  "'name', 'id', count => 4, permits => 3",
+  "'name', 'id', permits => 3",
+])('a claim that makes no sense is refused: %s', (given) => {
+  expect(() => psql(`SELECT * FROM holdfast.claim(${given})`)).toThrow(/a claim needs|count, permits must/);
+});
+
 it('a client that sleeps in its own transaction does not make ours wait', async () => {
   const store = stage.store();
   const other = await stage.admin.connect();

@@ -53,6 +53,9 @@ BEGIN
       RETURN 'n' || v_fence;
     END IF;
     INSERT INTO holdfast.locks (name, fence) SELECT p_name, f.fence FROM holdfast.floor f RETURNING * INTO v_lock;
+    -- Nobody else is there, so it is granted.
+    RETURN 'n' || substr(holdfast.grant_in_line(v_lock, v_now, NULL, p_id, v_now + p_ttl_ms * interval '1 millisecond', p_count, p_permits,
+      p_note, p_fence_above), 2);
   END IF;
   RETURN holdfast.claim_in_line(v_lock, v_now, p_id, p_ttl_ms, p_wait, p_count, p_permits, p_note, p_fence_above,
     p_line_max, p_channel);
@@ -112,7 +115,7 @@ BEGIN
     END LOOP;
   END IF;
   IF v_fits THEN
-    RETURN holdfast.grant_in_line(v_lock, p_now, v_place, p_id, v_expires_at, p_count, p_note, p_fence_above);
+    RETURN holdfast.grant_in_line(v_lock, p_now, v_place, p_id, v_expires_at, p_count, p_permits, p_note, p_fence_above);
   END IF;
   IF v_place IS NOT NULL THEN
     UPDATE holdfast.places p SET expires_at = v_place_ends, channel = p_channel, called_at = NULL
@@ -142,12 +145,13 @@ END $$;
 -- Makes a claim a hold. It fits.
 CREATE FUNCTION holdfast.grant_in_line(
   p_lock holdfast.locks, p_now timestamptz, p_place bigint, p_id text, p_expires_at timestamptz, p_count integer,
-  p_note text, p_fence_above bigint
+  p_permits integer, p_note text, p_fence_above bigint
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   v_lock holdfast.locks := p_lock;
 BEGIN
+  v_lock.permits := p_permits;
   IF p_place IS NOT NULL THEN
     DELETE FROM holdfast.places p WHERE p.name = v_lock.name AND p.place = p_place;
     v_lock.waiting := v_lock.waiting - 1;

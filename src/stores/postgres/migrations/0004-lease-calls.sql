@@ -8,20 +8,23 @@ LANGUAGE plpgsql AS $$
 DECLARE
   v_answers text := '';
   v_answer text;
+  v_op text;
+  v_new integer := 0;
 BEGIN
   FOR i IN 1..length(p_ops) LOOP
-    CASE substr(p_ops, i, 1)
-      WHEN 'c' THEN
-        v_answer := holdfast.claim_one(p_names[i], p_ids[i], p_ttl_ms[i], false, coalesce(p_counts[i], 0), coalesce(p_permits[i], 0),
-          coalesce(p_notes[i], ''), p_fence_above, p_line_max, p_channel);
-      WHEN 'w' THEN
-        v_answer := holdfast.claim_one(p_names[i], p_ids[i], p_ttl_ms[i], true, coalesce(p_counts[i], 0), coalesce(p_permits[i], 0),
-          coalesce(p_notes[i], ''), p_fence_above, p_line_max, p_channel);
-      WHEN 'r' THEN
-        v_answer := holdfast.renew_one(p_names[i], p_ids[i], p_ttl_ms[i], p_notes[i]);
-      ELSE
-        v_answer := holdfast.release_one(p_names[i], p_ids[i]);
-    END CASE;
+    v_op := substr(p_ops, i, 1);
+    IF v_op = 'r' THEN
+      v_answer := holdfast.renew_one(p_names[i], p_ids[i], p_ttl_ms[i], p_notes[i]);
+    ELSIF v_op = 'd' THEN
+      v_answer := holdfast.release_one(p_names[i], p_ids[i]);
+    -- Making a row takes an advisory lock, and the server has room for 64 locks for each connection.
+    ELSIF v_new >= 50 AND NOT EXISTS (SELECT FROM holdfast.locks l WHERE l.name = p_names[i]) THEN
+      v_answer := 'b';
+    ELSE
+      v_answer := holdfast.claim_one(p_names[i], p_ids[i], p_ttl_ms[i], v_op = 'w', coalesce(p_counts[i], 0), coalesce(p_permits[i], 0),
+        coalesce(p_notes[i], ''), p_fence_above, p_line_max, p_channel);
+      IF v_answer ~ '^n' THEN v_new := v_new + 1; END IF;
+    END IF;
     v_answers := v_answers || CASE i WHEN 1 THEN '' ELSE ',' END || v_answer;
   END LOOP;
   RETURN v_answers;
@@ -52,6 +55,12 @@ CREATE FUNCTION holdfast.claim(
 DECLARE
   v_answer text;
 BEGIN
+  IF coalesce(name, '') = '' OR coalesce(id, '') = '' OR ttl_ms IS NULL OR ttl_ms NOT BETWEEN 1 AND 86400000 THEN
+    RAISE EXCEPTION 'a claim needs a name, an id and a ttl_ms from 1 to 86400000' USING ERRCODE = '22023';
+  END IF;
+  IF permits < 0 OR count < 0 OR count > greatest(permits, 1) OR (permits > 0 AND count = 0) THEN
+    RAISE EXCEPTION 'count, permits must be 0, 0 or 1, 0 or some of so many' USING ERRCODE = '22023';
+  END IF;
   FOR i IN 1..100 LOOP
     v_answer := holdfast.batch_anywhere(CASE WHEN wait THEN 'w' ELSE 'c' END, ARRAY[name], ARRAY[id], ARRAY[ttl_ms], ARRAY[count], ARRAY[permits],
       ARRAY[note], fence_above, 10000, NULL);

@@ -1,0 +1,166 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { start, stopAll } from '../../cli/support/holdfast.ts';
+import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { eventually } from '../../redis/support/stage.ts';
+
+const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start({ settings: { idle_in_transaction_session_timeout: '100' } });
+});
+afterEach(() => stopAll());
+afterAll(() => stage[Symbol.asyncDispose]());
+
+/** Ends every session of ours, as an administrator would. */
+const terminate = (): Promise<unknown> =>
+  stage.query(
+    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+  );
+
+describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) => {
+  it('pg_terminate_backend in mid-hold loses nothing', async () => {
+    const locks = stage.locks({ library, ttlMs: 1_500 });
+    const hold = await locks.mutex(`kill-${library}`).acquire();
+    for (let n = 0; n < 5; n += 1) {
+      await terminate();
+      await sleep(350);
+    }
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+  });
+
+  it('the listening connection comes back, and a wake-up that was lost with it costs a moment', async () => {
+    const [holder, waiter] = [stage.locks({ library }), stage.locks({ library })];
+    const name = `wake-${library}`;
+    const hold = await holder.mutex(name).acquire();
+    const pending = waiter.mutex(name).acquire();
+    await eventually('it waits and listens', async () => {
+      const rows = await stage.query(
+        'SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL',
+        [name],
+      );
+      return rows.length === 1;
+    });
+    await terminate();
+    await hold.release();
+    const startedMs = performance.now();
+    await (await pending).release();
+    expect(performance.now() - startedMs).toBeLessThan(7_000);
+  });
+
+  it('idle_session_timeout ends idle connections, and nobody notices', async () => {
+    const role = `idle_${library === 'pg.Pool' ? 1 : 2}`;
+    await stage.query(`CREATE ROLE ${role} SUPERUSER LOGIN`);
+    await stage.query(`ALTER ROLE ${role} SET idle_session_timeout = '200ms'`);
+    const url = stage.url.replace('postgres@', `${role}@`);
+    const locks = stage.locks({ library, url, ttlMs: 3_000 });
+    const hold = await locks.mutex(`idle-${library}`).acquire();
+    await sleep(2_500);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+  });
+});
+
+it('row 40: no statement of ours leaves a transaction open, so idle_in_transaction_session_timeout ends nothing', async () => {
+  const locks = stage.locks({ ttlMs: 900 });
+  const hold = await locks.mutex('open').acquire();
+  const pending = locks.mutex('open').acquire();
+  for (let n = 0; n < 10; n += 1) {
+    const open = await stage.query(
+      "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+    );
+    expect(open).toEqual([]);
+    await sleep(50);
+  }
+  await hold.release();
+  await (await pending).release();
+});
+
+it('a pool of size 1 that is in the middle of a transaction keeps no lock from being taken, renewed or released', async () => {
+  const pool = new pg.Pool({ connectionString: stage.url, max: 1 });
+  const client = await pool.connect();
+  await client.query('CREATE TABLE stock (n int); INSERT INTO stock VALUES (1)');
+  const locks = stage.locks({ pool, ttlMs: 900 });
+  await client.query('BEGIN');
+  const hold = await locks.mutex('inside').acquire();
+  await client.query('SELECT n FROM stock FOR UPDATE');
+  await client.query('SET LOCAL idle_in_transaction_session_timeout = 0');
+  await sleep(1_500);
+  hold.assertHeld();
+  await client.query('ROLLBACK');
+  // The user's rollback is not ours.
+  hold.assertHeld();
+  expect(await hold.release()).toBe(true);
+  client.release();
+  await pool.end();
+});
+
+it('no connection is left behind by close, nor by a store that could not connect', async () => {
+  const name = 'left-behind';
+  const pool = new pg.Pool({ connectionString: stage.url, application_name: name });
+  const [a, b] = [stage.locks({ pool }), stage.locks({ pool })];
+  const hold = await a.mutex('x').acquire();
+  const pending = b
+    .mutex('x')
+    .acquire()
+    .catch(() => {});
+  const ours = async (): Promise<number> =>
+    (await stage.query('SELECT 1 FROM pg_stat_activity WHERE application_name = $1', [name])).length;
+  await eventually('it waits', async () => (await a.inspect('x')).waiters.length === 1);
+  expect(await ours()).toBeGreaterThan(0);
+  await hold.release();
+  await pending;
+  await Promise.all([a.close({ drainMs: 0 }), b.close({ drainMs: 0 })]);
+  await eventually('all are closed', async () => (await ours()) === 0);
+  const nowhere = stage.store({ url: 'postgres://postgres@127.0.0.1:1/none' });
+  await expect(nowhere.claim(request('x'))).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await nowhere.close();
+});
+
+it('a waiter whose process was killed is passed over at once', async () => {
+  const locks = stage.locks();
+  const hold = await locks.mutex('dead').acquire();
+  const waits = (count: number) =>
+    eventually(`${count} wait and listen`, async () => {
+      const rows = await stage.query(
+        "SELECT 1 FROM holdfast.places WHERE name = 'dead' AND channel IS NOT NULL",
+      );
+      return rows.length === count;
+    });
+  const process = await start(['run', 'dead', '--wait', '60s', '--', 'true'], { HOLDFAST_URL: stage.url });
+  await waits(1);
+  const pending = stage.locks().mutex('dead').acquire();
+  await waits(2);
+  const listeners = async (): Promise<number> =>
+    (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted")).length;
+  const before = await listeners();
+  process.child.kill('SIGKILL');
+  await eventually('the server knows', async () => (await listeners()) < before);
+  await hold.release();
+  const startedMs = performance.now();
+  await (await pending).release();
+  expect(performance.now() - startedMs).toBeLessThan(3_000);
+});
+
+it('a waiter that does not come when it is called is passed over after five seconds', async () => {
+  const [silent, holder, other] = [stage.store(), stage.locks(), stage.locks()];
+  const hold = await holder.mutex('silent').acquire();
+  const waiter = request('silent', { wait: true });
+  await silent.claim(waiter);
+  const watch = await silent.watch(waiter, () => {});
+  await silent.claim(waiter);
+  const pending = other.mutex('silent').acquire();
+  await eventually('both wait', async () => (await holder.inspect('silent')).waiters.length === 2);
+  await hold.release();
+  const startedMs = performance.now();
+  const next = await pending;
+  expect(performance.now() - startedMs).toBeGreaterThan(4_500);
+  expect(performance.now() - startedMs).toBeLessThan(9_000);
+  // It was not forgotten for good: who asks again stands in line again.
+  expect(await silent.claim(waiter)).toMatchObject({ granted: false });
+  await next.release();
+  expect(await silent.claim(waiter)).toMatchObject({ granted: true });
+  await watch[Symbol.asyncDispose]();
+});

@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { eventually } from '../../redis/support/stage.ts';
+import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
+import type { Server } from '../../support/servers/server.ts';
+
+let stage: LeaseStage;
+let poolers: Record<'session' | 'transaction', Server>;
+const warnings: Array<Error & { code?: string }> = [];
+const onWarning = (warning: Error): void => void warnings.push(warning);
+
+beforeAll(async () => {
+  process.on('warning', onWarning);
+  stage = await LeaseStage.start();
+  const { port } = stage.server;
+  poolers = {
+    session: await startPgbouncer({ port, mode: 'session' }),
+    transaction: await startPgbouncer({ port, mode: 'transaction', poolSize: 1 }),
+  };
+});
+afterAll(async () => {
+  process.off('warning', onWarning);
+  await poolers.session.stop();
+  await poolers.transaction.stop();
+  await stage[Symbol.asyncDispose]();
+});
+
+const through = (mode: 'session' | 'transaction'): string =>
+  stage.url.replace(`:${stage.server.port}/`, `:${poolers[mode].port}/`);
+
+describe.each(['pg.Pool', 'postgres.js'] as const)('row 39: PgBouncer, under %s', (library) => {
+  it('by the session: push wake-up works, and nothing is prepared by name', async () => {
+    const url = through('session');
+    const [a, b] = [stage.locks({ library, url }), stage.locks({ library, url })];
+    const name = `session-${library}`;
+    const hold = await a.mutex(name).acquire();
+    const pending = b.mutex(name).acquire();
+    await eventually('it waits and listens', async () => {
+      const rows = await stage.query(
+        'SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL',
+        [name],
+      );
+      return rows.length === 1;
+    });
+    await hold.release();
+    await (await pending).release();
+    expect(warnings.filter(({ code }) => code === 'HOLDFAST_POLLING')).toEqual([]);
+  });
+});
+
+describe('row 39: PgBouncer by the transaction, with one server connection for all', () => {
+  it.each(['pg.Pool', 'postgres.js'] as const)(
+    'two clients exclude each other, under %s',
+    async (library) => {
+      const url = through('transaction');
+      const [a, b] = [stage.store({ library, url }), stage.store({ library, url })];
+      const held = request(`pooled-${library}`);
+      expect(await a.claim(held)).toMatchObject({ granted: true });
+      expect(await b.claim(request(held.name))).toMatchObject({ granted: false });
+      expect(await a.release(held)).toBe(true);
+      expect(await b.claim(request(held.name))).toMatchObject({ granted: true });
+    },
+  );
+
+  it('waiters poll and get in, in order; it is said once in a process; nothing is left on shared connections', async () => {
+    const url = through('transaction');
+    const advisory = (): Promise<unknown[]> =>
+      stage.query(
+        "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory' AND granted ORDER BY 1, 2, 3",
+      );
+    const before = await advisory();
+    const lockses = Array.from({ length: 3 }, () => stage.locks({ url }));
+    const [first, second, third] = lockses;
+    const hold = await first?.mutex('polled').acquire();
+    const order: number[] = [];
+    const waiting = [];
+    for (const [n, each] of [second, third].entries()) {
+      waiting.push(each?.mutex('polled').run(() => void order.push(n)));
+      await eventually('it waits', async () => (await first?.inspect('polled'))?.waiters.length === n + 1);
+    }
+    await hold?.release();
+    await Promise.all(waiting);
+    expect(order).toEqual([0, 1]);
+    expect(warnings.filter(({ code }) => code === 'HOLDFAST_POLLING')).toHaveLength(1);
+    expect(await advisory()).toEqual(before);
+    // The one connection behind the pooler has been used for all of this.
+    const client = new pg.Client(url);
+    await client.connect();
+    const { rows } = await client.query(
+      "SELECT name FROM pg_prepared_statements WHERE name LIKE 'holdfast%' UNION ALL SELECT pg_listening_channels()",
+    );
+    expect(rows).toEqual([]);
+    await client.end();
+  });
+
+  it('who observes hears of changes all the same', async () => {
+    const url = through('transaction');
+    const [watcher, other] = [stage.store({ url }), stage.store({ url })];
+    let heard = 0;
+    const watch = await watcher.watch({ name: 'seen' }, () => {
+      heard += 1;
+    });
+    await other.claim(request('seen'));
+    await eventually('it hears', () => heard > 0);
+    await watch[Symbol.asyncDispose]();
+    const before = heard;
+    await sleep(700);
+    expect(heard).toBe(before);
+  });
+
+  it('the pooler goes away in mid-hold and comes back', async () => {
+    const locks = stage.locks({ url: through('transaction'), ttlMs: 5_000 });
+    const hold = await locks.mutex('restarted').acquire();
+    poolers.transaction.kill('SIGQUIT');
+    await poolers.transaction.exited();
+    await poolers.transaction.start();
+    await hold.extend();
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+  });
+});

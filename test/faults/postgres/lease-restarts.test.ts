@@ -1,0 +1,124 @@
+import { execFileSync } from 'node:child_process';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { eventually } from '../../redis/support/stage.ts';
+
+let stage: LeaseStage;
+beforeEach(async () => {
+  stage = await LeaseStage.start();
+});
+afterEach(() => stage[Symbol.asyncDispose]());
+
+const crash = async (): Promise<void> => {
+  stage.server.kill('SIGQUIT');
+  await stage.server.exited();
+};
+
+describe.each(['pg.Pool', 'postgres.js'] as const)(
+  'row 44: a restart without a goodbye, under %s',
+  (library) => {
+    it('keeps holds, waiters and the order of fences', async () => {
+      const locks = stage.locks({ library, ttlMs: 6_000 });
+      const others = stage.locks({ library, waitMs: 30_000 });
+      const hold = await locks.mutex('kept').acquire();
+      const reader = await locks.readWriteLock('kept-rw').read.acquire();
+      const pending = others.mutex('kept').acquire();
+      await eventually('it waits', async () => (await locks.inspect('kept')).waiters.length === 1);
+      await stage.server.restartImmediately();
+      // What is renewed now is what the server has kept.
+      await hold.extend();
+      await reader.extend();
+      hold.assertHeld();
+      expect(await stage.store().claim(request('kept'))).toMatchObject({ granted: false });
+      expect(await hold.release()).toBe(true);
+      expect(await reader.release()).toBe(true);
+      const next = await pending;
+      expect(next.fence).toBeGreaterThan(hold.fence);
+      await next.release();
+    });
+  },
+);
+
+it('row 44: a grant is on disk before it is answered, also where commits are not waited for', async () => {
+  await stage.query(`ALTER DATABASE ${new URL(stage.url).pathname.slice(1)} SET synchronous_commit = off`);
+  const store = stage.store();
+  for (let round = 0; round < 3; round += 1) {
+    const held = Array.from({ length: 5 }, (_, n) => request(`durable-${round}-${n}`));
+    await Promise.all(held.map((each) => store.claim(each)));
+    await stage.server.restartImmediately();
+    const renewed = [];
+    for (const each of held) {
+      // The first after a restart may find its connection gone.
+      const again = await store
+        .renew(each, { ttlMs: 60_000 })
+        .catch(() => store.renew(each, { ttlMs: 60_000 }));
+      renewed.push(again.held);
+    }
+    expect(renewed).toEqual([true, true, true, true, true]);
+  }
+});
+
+it('row 44: a holder is told in time when the server stays away', async () => {
+  const locks = stage.locks({ ttlMs: 1_200 });
+  const hold = await locks.mutex('away').acquire();
+  const startedMs = performance.now();
+  await crash();
+  await new Promise((resolve) => hold.signal.addEventListener('abort', resolve));
+  expect(performance.now() - startedMs).toBeLessThan(1_300);
+  await expect(locks.mutex('away').acquire({ waitMs: 300 })).rejects.toMatchObject({ code: 'STORE' });
+  await stage.server.start();
+  const again = await locks.mutex('away').acquire();
+  expect(again.fence).toBeGreaterThan(hold.fence);
+  await again.release();
+});
+
+it('row 44: after the promotion of a standby that had not received the last grants, holders are told and fences still rise', async () => {
+  const data = `${stage.server.dir}/data`;
+  const locks = stage.locks({ ttlMs: 3_000 });
+  await (await locks.mutex('stale').acquire()).release();
+  // The standby has what was there now.
+  await stage.query('CHECKPOINT');
+  await crash();
+  execFileSync('cp', ['-rp', data, `${data}-standby`]);
+  await stage.server.start();
+  const hold = await locks.mutex('stale').acquire();
+  const fresh = await locks.mutex('stale-new').acquire();
+  await crash();
+  renameSync(data, `${data}-lost`);
+  renameSync(`${data}-standby`, data);
+  await stage.server.start();
+  const others = stage.locks();
+  const [next, second] = await Promise.all([
+    others.mutex('stale').acquire(),
+    others.mutex('stale-new').acquire(),
+  ]);
+  expect(next.fence).toBeGreaterThan(hold.fence);
+  expect(second.fence).toBeGreaterThan(fresh.fence);
+  await eventually('the first is told', () => hold.signal.aborted && fresh.signal.aborted, 3_000);
+  rmSync(`${data}-lost`, { recursive: true });
+});
+
+it('row 44: a standby is refused, on every connect, and used once it is promoted', async () => {
+  const store = stage.store();
+  const held = request('primary');
+  expect(await store.claim(held)).toMatchObject({ granted: true });
+  await crash();
+  writeFileSync(`${stage.server.dir}/data/standby.signal`, '');
+  await stage.server.start();
+  for (let n = 0; n < 2; n += 1) {
+    await expect(store.renew(held, { ttlMs: 60_000 })).rejects.toMatchObject({
+      code: 'STORE',
+      applied: 'no',
+      message: expect.stringContaining('standby'),
+    });
+  }
+  await stage.query('SELECT pg_promote()');
+  await eventually('it is promoted', async () => {
+    const [row] = await stage.query('SELECT pg_is_in_recovery() AS standby');
+    return row?.standby === false;
+  });
+  await sleep(50);
+  expect(await store.renew(held, { ttlMs: 60_000 })).toMatchObject({ held: true });
+});

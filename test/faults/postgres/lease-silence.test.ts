@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Hold } from '../../../src/index.ts';
+import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { eventually } from '../../redis/support/stage.ts';
+
+const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+/** When the holder is told, in ms of `performance.now()`. */
+function lostAt(hold: Hold): () => number {
+  let atMs = Number.POSITIVE_INFINITY;
+  hold.signal.addEventListener('abort', () => {
+    atMs = performance.now();
+  });
+  return () => atMs;
+}
+
+describe.each(LIBRARIES)('a link that swallows everything, under %s', (library) => {
+  it('rows 41 and 42: the holder knows before another can hold, and the process works on', async () => {
+    const { proxy } = stage;
+    const name = `hole-${library}`;
+    const cutOff = stage.locks({ library, url: stage.proxyUrl, ttlMs: 1_500 });
+    const others = stage.locks({ library, ttlMs: 1_500 });
+    const hold = await cutOff.mutex(name).acquire();
+    const lost = lostAt(hold);
+    proxy.drop('both');
+    const next = await others.mutex(name).acquire();
+    expect(lost()).toBeLessThanOrEqual(performance.now());
+    expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST', how: 'expired' }));
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    const startedMs = performance.now();
+    await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({
+      code: 'STORE',
+    });
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    proxy.pass();
+    expect(await next.release()).toBe(true);
+    const again = await cutOff.mutex(name).acquire();
+    expect(again.fence).toBeGreaterThan(next.fence);
+    await again.release();
+  });
+
+  it('row 42: one way only: what was sent may have arrived, and is taken back', async () => {
+    const { proxy } = stage;
+    const name = `one-way-${library}`;
+    const locks = stage.locks({ library, url: stage.proxyUrl });
+    await (await locks.mutex('warm').acquire()).release();
+    proxy.drop('toClient');
+    await expect(locks.mutex(name).acquire({ waitMs: 600 })).rejects.toMatchObject({ code: 'STORE' });
+    const held = async (): Promise<boolean> =>
+      (await stage.query('SELECT 1 FROM holdfast.locks WHERE name = $1 AND holder IS NOT NULL', [name]))
+        .length > 0;
+    expect(await held()).toBe(true);
+    proxy.pass();
+    await eventually('it is taken back', async () => !(await held()), 15_000);
+  });
+
+  it('a slow link only makes it slow', async () => {
+    const { proxy } = stage;
+    const locks = stage.locks({ library, url: stage.proxyUrl, ttlMs: 3_000 });
+    await (await locks.mutex('warm').acquire()).release();
+    proxy.delay(100);
+    const hold = await locks.mutex(`slow-${library}`).acquire();
+    expect(hold.remainingMs).toBeLessThan(2_950);
+    await sleep(1_500);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    proxy.pass();
+  });
+});
+
+it('row 42: a listening connection on a dead link costs some seconds, not the rest of the hold in front', async () => {
+  const { proxy, server } = stage;
+  let made = 0;
+  // The second connection is the one that listens: it alone goes through the proxy.
+  class Routed extends pg.Client {
+    constructor(settings: pg.ClientConfig) {
+      made += 1;
+      super({ ...settings, port: made === 2 ? proxy.port : server.port });
+    }
+  }
+  const { username, pathname } = new URL(stage.url);
+  const settings = { host: '127.0.0.1', user: username, database: pathname.slice(1), Client: Routed };
+  const waiter = stage.locks({
+    pool: new pg.Pool(settings as unknown as pg.PoolConfig),
+    connections: 1,
+    waitMs: 40_000,
+  });
+  const hold = await stage.locks({ ttlMs: 60_000 }).mutex('deaf').acquire();
+  const pending = waiter.mutex('deaf').acquire();
+  await eventually('it listens', async () => {
+    const rows = await stage.query(
+      "SELECT 1 FROM holdfast.places WHERE name = 'deaf' AND channel IS NOT NULL",
+    );
+    return rows.length === 1;
+  });
+  proxy.drop('both');
+  await hold.release();
+  const startedMs = performance.now();
+  await (await pending).release();
+  expect(performance.now() - startedMs).toBeLessThan(20_000);
+  await eventually('it listens again, over a connection that works', () => made === 3);
+  proxy.pass();
+});
+
+describe('a backend that is stopped', () => {
+  /** The connections that this many claims are made over. */
+  const backendsOf = async (application: string): Promise<number[]> => {
+    const rows = await stage.query('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
+      application,
+    ]);
+    return rows.map(({ pid }) => Number(pid));
+  };
+
+  it('row 43: is given up, and the hold is kept over another connection', async () => {
+    const pool = new pg.Pool({ connectionString: stage.url, application_name: 'stopped-1' });
+    const locks = stage.locks({ pool, ttlMs: 4_000 });
+    const hold = await locks.mutex('stop').acquire();
+    const resume = (await backendsOf('stopped-1')).map((pid) => stage.server.stopBackend(pid));
+    await sleep(4_500);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    for (const each of resume) each();
+  });
+
+  it('row 43: in the middle of a change to the lock: the holder is told in time, and other locks go on', async () => {
+    const locks = stage.locks({ ttlMs: 1_200 });
+    const hold = await locks.mutex('stuck').acquire();
+    const lost = lostAt(hold);
+    // What a stopped backend leaves: a row that stays locked.
+    const stuck = new pg.Client(stage.url);
+    await stuck.connect();
+    await stuck.query("BEGIN; SELECT * FROM holdfast.locks WHERE name = 'stuck' FOR UPDATE");
+    const others = stage.locks({ ttlMs: 1_200 });
+    const pending = others.mutex('stuck').acquire();
+    for (let n = 0; n < 8; n += 1) {
+      await (await locks.mutex(`free-${n}`).acquire()).release();
+      await sleep(200);
+    }
+    expect(lost()).toBeLessThan(performance.now());
+    await stuck.query('ROLLBACK');
+    const next = await pending;
+    expect(lost()).toBeLessThanOrEqual(performance.now());
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    await next.release();
+    await stuck.end();
+  });
+});
+
+it('an abort in the very moment of the grant leaves nothing behind', async () => {
+  const locks = stage.locks();
+  await (await locks.mutex('warm').acquire()).release();
+  for (let n = 0; n < 40; n += 1) {
+    const controller = new AbortController();
+    const pending = locks.mutex('abort').acquire({ signal: controller.signal });
+    if (n % 2 === 0) setImmediate(() => controller.abort());
+    else setTimeout(() => controller.abort(), n / 20);
+    await pending.then(
+      (hold) => hold.release(),
+      () => {},
+    );
+  }
+  await eventually('nobody holds it', async () => {
+    const { holders, waiters } = await locks.inspect('abort');
+    return holders.length + waiters.length === 0;
+  });
+  expect(await stage.store().claim(request('abort'))).toMatchObject({ granted: true });
+});
