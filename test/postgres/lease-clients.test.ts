@@ -1,0 +1,110 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openLocks } from '../../src/index.ts';
+import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
+import { parsePostgresUrl } from '../../src/stores/postgres/open.ts';
+import { makePool, PG_LIBRARIES } from '../support/postgres-subject.ts';
+import { LeaseStage, request } from './support/lease-stage.ts';
+
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+describe.each(PG_LIBRARIES)('under %s', (library) => {
+  it('every mode works, and the pool is left alone', async () => {
+    const pool = makePool(library, stage.url);
+    const locks = stage.locks({ pool });
+    await locks.withLock(`mutex-${library}`, (hold) => hold.assertHeld());
+    await locks.readWriteLock(`rw-${library}`).read.run(() => {});
+    await locks.semaphore(`permits-${library}`, { permits: 3 }).run(() => {}, { permits: 2 });
+    expect(await locks.once(`once-${library}`, () => 1)).toEqual({ ran: true, value: 1 });
+    expect(await locks.once(`once-${library}`, () => 1)).toEqual({ ran: false, why: 'done' });
+    if (pool instanceof pg.Pool) expect(pool.totalCount).toBe(0);
+  });
+
+  it('an unclosed store keeps no process alive, though it renews and listens', async () => {
+    const script = fileURLToPath(new URL('./support/lease-idler.ts', import.meta.url));
+    const child = spawn(process.execPath, ['--import', 'tsx', script, stage.url, library], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let output = '';
+    child.stdout.on('data', (data: Buffer) => {
+      output += data.toString();
+    });
+    const [code] = await once(child, 'exit');
+    expect([code, output]).toEqual([0, 'done\n']);
+    await stage.query('SELECT holdfast.release(name, holder) FROM holdfast.locks WHERE holder IS NOT NULL');
+  });
+});
+
+describe('by URL', () => {
+  it.each(['postgres', 'postgresql'])('%s://', async (scheme) => {
+    const url = stage.url.replace('postgres:', `${scheme}:`);
+    const locks = await openLocks(`${url}?mode=lease&schema=by_url&application_name=by-url`);
+    await locks.withLock('x', async () => {
+      const rows = await stage.query("SELECT 1 FROM pg_stat_activity WHERE application_name = 'by-url'");
+      expect(rows.length).toBe(1);
+    });
+    await locks.close();
+    expect(await stage.query('SELECT name FROM by_url.locks')).toEqual([{ name: 'x' }]);
+  });
+
+  it('takes what is ours out of it, and leaves the rest as it is', () => {
+    expect(parsePostgresUrl('postgres://u:p%40@a:1,b:2/db?sslmode=require&mode=advisory&schema=s')).toEqual({
+      rest: 'postgres://u:p%40@a:1,b:2/db?sslmode=require',
+      mode: 'advisory',
+      schema: 's',
+    });
+    expect(parsePostgresUrl('postgres://h/db')).toEqual({
+      rest: 'postgres://h/db',
+      mode: 'lease',
+      schema: undefined,
+    });
+  });
+
+  it('a bad mode is refused without a word of the password', async () => {
+    const error = await openLocks('postgres://me:secret@h/db?mode=both').catch((reason: Error) => reason);
+    expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', argument: 'url' });
+    expect(String(error)).not.toContain('secret');
+  });
+
+  it('a password that is wrong is told without it', async () => {
+    const url = stage.url.replace('postgres@', 'nobody:secret@');
+    const locks = await openLocks(url);
+    const error = await locks
+      .mutex('x')
+      .acquire({ waitMs: 0 })
+      .catch((reason: Error) => reason);
+    expect(error).toMatchObject({ code: 'STORE', applied: 'no' });
+    expect(
+      JSON.stringify(error, Object.getOwnPropertyNames(error)) + String((error as Error).cause),
+    ).not.toContain('secret');
+    await locks.close();
+  });
+});
+
+it.each([null, 5, {}, 'postgres://h/db', () => {}])('what is no pool is refused: %s', (pool) => {
+  expect(() => postgresLeaseStore(pool as never)).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT', argument: 'pool' }),
+  );
+});
+
+it('passwords that pg hides are found, and text types that the user has changed are not', async () => {
+  const { username, pathname, port } = new URL(stage.url);
+  const pool = new pg.Pool({
+    host: '127.0.0.1',
+    port: Number(port),
+    user: username,
+    password: 'any',
+    database: pathname.slice(1),
+    types: { getTypeParser: () => () => 'nonsense' } as never,
+  });
+  const store = stage.store({ pool });
+  expect(await store.claim(request('typed'))).toMatchObject({ granted: true });
+  expect(await store.read('typed')).toHaveLength(1);
+});
