@@ -2,9 +2,10 @@
 import { postgresRecipe } from '../test/support/servers/postgres.ts';
 import { redisRecipe } from '../test/support/servers/redis.ts';
 import { type Recipe, type Server, startServer } from '../test/support/servers/server.ts';
+import { zookeeperRecipe } from '../test/support/servers/zookeeper.ts';
 
 /** A new store adds its recipe here. */
-const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe()];
+const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe(), zookeeperRecipe()];
 
 const servers: Server[] = [];
 for (const recipe of RECIPES) {

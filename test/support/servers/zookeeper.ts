@@ -7,7 +7,7 @@ import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { type FaultProxy, startFaultProxy } from '../fault-proxy.ts';
 import { findProgram, install } from './find.ts';
 import { freePorts } from './ports.ts';
-import { type Recipe, type Server, startOwnServer } from './server.ts';
+import { type Place, type Recipe, type Server, startOwnServer } from './server.ts';
 
 const JAVA = { title: 'Java 11 or newer', binary: 'java', packages: ['default-jre-headless'] } as const;
 const PACKAGE = 'libzookeeper-java';
@@ -88,25 +88,28 @@ interface Ports {
   readonly election: number;
 }
 
-function memberRecipe(
-  id: number,
-  ports: Ports,
-  servers: string,
-  options: EnsembleOptions,
-  jars: string,
-): Recipe {
+/** A server by itself. */
+export function zookeeperRecipe(): Recipe {
+  return memberRecipe(1, null, '', {});
+}
+
+/** `port`: where clients connect; `null`: wherever the harness says. */
+function memberRecipe(id: number, port: number | null, servers: string, options: EnsembleOptions): Recipe {
+  const portOf = (place: Place): number => port ?? place.port;
   return {
     ...JAVA,
+    title: 'ZooKeeper 3.8',
     urlFrom: 'HOLDFAST_ZOOKEEPER_URL',
-    prepare: ({ dir }) => {
-      mkdirSync(join(dir, 'data'));
-      writeFileSync(join(dir, 'data', 'myid'), String(id));
+    prepare: (place) => {
+      const data = join(place.dir, 'data');
+      mkdirSync(data);
+      writeFileSync(join(data, 'myid'), String(id));
       const lines = [
         `tickTime=${options.tickMs ?? 250}`,
         'initLimit=40',
         `syncLimit=${options.syncLimit ?? 8}`,
-        `dataDir=${join(dir, 'data')}`,
-        `clientPort=${ports.client}`,
+        `dataDir=${data}`,
+        `clientPort=${portOf(place)}`,
         'clientPortAddress=127.0.0.1',
         'admin.enableServer=false',
         '4lw.commands.whitelist=*',
@@ -114,18 +117,18 @@ function memberRecipe(
         'quorumListenOnAllIPs=false',
         servers,
       ];
-      writeFileSync(join(dir, 'zoo.cfg'), lines.join('\n'));
+      writeFileSync(join(place.dir, 'zoo.cfg'), lines.join('\n'));
     },
     // Three of them start at once on two cores: little heap, little compilation.
     args: ({ dir }) => [
       ...['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto'],
       `-Dzookeeper.forceSync=${options.isDurable === true ? 'yes' : 'no'}`,
-      ...['-cp', jars, 'org.apache.zookeeper.server.quorum.QuorumPeerMain', join(dir, 'zoo.cfg')],
+      ...['-cp', classPath(), 'org.apache.zookeeper.server.quorum.QuorumPeerMain', join(dir, 'zoo.cfg')],
     ],
-    ready: async () => {
-      if (!(await modeOf(ports.client))) throw new Error('not serving yet');
+    ready: async (place) => {
+      if ((await modeOf(portOf(place))) === null) throw new Error('not serving yet');
     },
-    url: () => `zookeeper://127.0.0.1:${ports.client}`,
+    url: (place) => `zookeeper://127.0.0.1:${portOf(place)}`,
   };
 }
 
@@ -160,7 +163,7 @@ async function eventually<T>(look: () => Promise<T | null>, problem: string): Pr
 export async function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> {
   const count = options.members ?? 3;
   findProgram(JAVA);
-  const jars = classPath();
+  classPath();
   for (let attempt = 1; ; attempt += 1) {
     const free = await freePorts(count * 3);
     const ports = Array.from({ length: count }, (_, n): Ports => {
@@ -172,7 +175,7 @@ export async function startEnsemble(options: EnsembleOptions = {}): Promise<Ense
     const started = await Promise.allSettled(
       ports.map((own, n) => {
         const servers = count === 1 ? '' : serverLines(n, ports, links[n] ?? []);
-        return startOwnServer(memberRecipe(n + 1, own, servers, options, jars));
+        return startOwnServer(memberRecipe(n + 1, own.client, servers, options));
       }),
     );
     const servers = started.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
