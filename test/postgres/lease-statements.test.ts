@@ -59,7 +59,7 @@ it('nothing is notified unless somebody waits, and then one waiter', async () =>
   expect(await sent()).toBe(before);
   const hold = await a.mutex('quiet').acquire();
   const waiting = [b.mutex('quiet').acquire(), b.mutex('quiet').acquire()];
-  await eventually('both wait', async () => (await a.inspect('quiet')).waiters.length === 2);
+  await stage.listening('quiet', 2);
   expect(await sent()).toBe(before);
   await hold.release();
   const next = await waiting[0];
@@ -72,7 +72,7 @@ it('fifty waiters of one process ask for almost nothing while the lock is held',
   const [a, b] = [stage.locks(), stage.locks({ waitMs: 60_000 })];
   const hold = await a.mutex('fifty').acquire();
   const waiting = Array.from({ length: 50 }, () => b.mutex('fifty').run(() => {}));
-  await eventually('all wait', async () => (await a.inspect('fifty')).waiters.length === 50);
+  await stage.listening('fifty', 50);
   await sleep(300);
   const before = await stage.calls(OURS);
   await sleep(2_000);
@@ -127,6 +127,22 @@ it('the row of a new lock is made by one at a time, and nobody waits for another
   await other.query('ROLLBACK');
   expect(await pending).toMatchObject({ granted: true });
   await other.end();
+});
+
+it('a hold whose time is over is over, also when nobody has come for the lock', async () => {
+  const store = stage.store();
+  const modes = [{ kind: 'exclusive' }, { kind: 'shared' }, { kind: 'permits', count: 1, of: 2 }] as const;
+  const claims = modes.map((mode) => request(`over-${mode.kind}`, { mode, ttlMs: 30 }));
+  for (const each of claims) expect(await store.claim(each)).toMatchObject({ granted: true });
+  await sleep(60);
+  for (const each of claims) {
+    expect(await store.renew(each, { ttlMs: 60_000 })).toEqual({ held: false });
+    expect(await store.read(each.name)).toEqual([]);
+    expect(await store.release(each)).toBe(false);
+  }
+  const listed: string[] = [];
+  for await (const name of store.list('over-')) listed.push(name);
+  expect(listed).toEqual([]);
 });
 
 it('changes of a row stay within its page, and finished rows are pruned', async () => {

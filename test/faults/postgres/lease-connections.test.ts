@@ -36,13 +36,7 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
     const name = `wake-${library}`;
     const hold = await holder.mutex(name).acquire();
     const pending = waiter.mutex(name).acquire();
-    await eventually('it waits and listens', async () => {
-      const rows = await stage.query(
-        'SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL',
-        [name],
-      );
-      return rows.length === 1;
-    });
+    await stage.listening(name, 1);
     await terminate();
     await hold.release();
     const startedMs = performance.now();
@@ -122,17 +116,10 @@ it('no connection is left behind by close, nor by a store that could not connect
 it('a waiter whose process was killed is passed over at once', async () => {
   const locks = stage.locks();
   const hold = await locks.mutex('dead').acquire();
-  const waits = (count: number) =>
-    eventually(`${count} wait and listen`, async () => {
-      const rows = await stage.query(
-        "SELECT 1 FROM holdfast.places WHERE name = 'dead' AND channel IS NOT NULL",
-      );
-      return rows.length === count;
-    });
   const process = await start(['run', 'dead', '--wait', '60s', '--', 'true'], { HOLDFAST_URL: stage.url });
-  await waits(1);
+  await stage.listening('dead', 1);
   const pending = stage.locks().mutex('dead').acquire();
-  await waits(2);
+  await stage.listening('dead', 2);
   const listeners = async (): Promise<number> =>
     (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted")).length;
   const before = await listeners();

@@ -37,13 +37,7 @@ describe.each(['pg.Pool', 'postgres.js'] as const)('row 39: PgBouncer, under %s'
     const name = `session-${library}`;
     const hold = await a.mutex(name).acquire();
     const pending = b.mutex(name).acquire();
-    await eventually('it waits and listens', async () => {
-      const rows = await stage.query(
-        'SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL',
-        [name],
-      );
-      return rows.length === 1;
-    });
+    await stage.listening(name, 1);
     await hold.release();
     await (await pending).release();
     expect(warnings.filter(({ code }) => code === 'HOLDFAST_POLLING')).toEqual([]);

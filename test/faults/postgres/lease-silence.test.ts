@@ -94,12 +94,7 @@ it('row 42: a listening connection on a dead link costs some seconds, not the re
   });
   const hold = await stage.locks({ ttlMs: 60_000 }).mutex('deaf').acquire();
   const pending = waiter.mutex('deaf').acquire();
-  await eventually('it listens', async () => {
-    const rows = await stage.query(
-      "SELECT 1 FROM holdfast.places WHERE name = 'deaf' AND channel IS NOT NULL",
-    );
-    return rows.length === 1;
-  });
+  await stage.listening('deaf', 1);
   proxy.drop('both');
   await hold.release();
   const startedMs = performance.now();

@@ -6,6 +6,7 @@ import {
   type PostgresPool,
   postgresLeaseStore,
 } from '../../../src/stores/postgres/index.ts';
+import { eventually } from '../../redis/support/stage.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
 import { makePool, type PgLibrary } from '../../support/postgres-subject.ts';
 import { type PostgresOptions, type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
@@ -74,13 +75,14 @@ export class LeaseStage implements AsyncDisposable {
     return Number(row?.calls);
   }
 
-  /** Connections to our database that are not the admin's. */
-  async backends(): Promise<number[]> {
-    const rows = await this.query(
-      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-        AND query NOT LIKE '%-- admin%'`,
-    );
-    return rows.map(({ pid }) => Number(pid));
+  /** Resolves when so many wait for this lock, and listen. */
+  async listening(name: string, count: number): Promise<void> {
+    await eventually(`${count} wait for ${name} and listen`, async () => {
+      const rows = await this.query('SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL', [
+        name,
+      ]);
+      return rows.length === count;
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
