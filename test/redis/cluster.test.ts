@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, openLocks } from '../../src/index.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
@@ -169,6 +171,37 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
   await eventually('nobody listens', async () => (await connections()) <= before);
   expect(await client.set('still', 'mine')).toBe('OK');
   client.disconnect();
+});
+
+it('works for the least-privileged user of the documentation', async () => {
+  const page = readFileSync(fileURLToPath(new URL('../../docs/stores/redis.md', import.meta.url)), 'utf8');
+  const lines = page.match(/^ACL SETUSER .*$/gm) ?? [];
+  expect(lines).toHaveLength(2);
+  for (const n of [0, 1, 2, 3, 4, 5]) {
+    for (const line of lines)
+      await stage.cluster.admin(n).call(...(line.split(/\s+/) as [string, ...string[]]));
+  }
+  const redisOptions = { username: 'locks', password: 'choose-a-password' };
+  const clients = [1, 2].map(() => new Cluster([...stage.cluster.addresses], { redisOptions }));
+  for (const client of clients) client.on('error', () => {});
+  const [a, b] = clients.map((client) => createLocks(redisStore(client, { waitReplicas: 1 }))) as [
+    Locks,
+    Locks,
+  ];
+  const hold = await a.mutex('least {x}').acquire({ metadata: { a: 1 } });
+  const pending = b.mutex('least {x}').acquire();
+  await eventually('it waits', async () => (await a.inspect('least {x}')).waiters.length === 1);
+  await sleep(100);
+  const startedMs = performance.now();
+  await hold.release();
+  const next = await pending;
+  expect(performance.now() - startedMs).toBeLessThan(400);
+  const listed = [];
+  for await (const view of b.list('least')) listed.push(view.name);
+  expect(listed).toEqual(['least {x}']);
+  await next.release();
+  await Promise.all([a.close(), b.close()]);
+  for (const client of clients) client.disconnect();
 });
 
 describe('opened from a URL', () => {

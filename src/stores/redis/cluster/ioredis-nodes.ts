@@ -129,24 +129,29 @@ export class IoredisNodes implements ClusterNodes {
 
 /** What of a connection's stream is used: all that a tick writes then leaves as one packet. */
 interface Gathers {
-  cork(): void;
-  uncork(): void;
+  cork?(): void;
+  uncork?(): void;
 }
 
-/** In a Cluster each slot has calls of its own, and this library writes each by itself: what is sent in one tick is gathered, so that it still travels as one. */
+/**
+ * In a Cluster each slot has calls of its own, and this library writes each by itself. The first call of a turn of the event loop goes out at once, so that the node has
+ * something to do; what else is sent to it in that turn, whichever node's answers have caused it, is gathered and travels as one.
+ */
 function gathering(node: IoredisNode, link: Link): Link {
-  let isGathering = false;
+  let sent = 0;
+  let gathered: Gathers | null = null;
+  const endTurn = (): void => {
+    sent = 0;
+    gathered?.uncork?.();
+    gathered = null;
+  };
   const { send } = link;
   link.send = (name, args) => {
-    const { stream } = node as { readonly stream?: Partial<Gathers> | null };
-    if (!isGathering && stream?.cork !== undefined) {
-      isGathering = true;
-      stream.cork();
-      // After everything that the answers of this turn of the event loop have caused, from whichever node.
-      setImmediate(() => {
-        isGathering = false;
-        stream.uncork?.();
-      });
+    sent += 1;
+    if (sent === 1) setImmediate(endTurn);
+    else if (gathered === null) {
+      gathered = (node as { readonly stream?: Gathers | null }).stream ?? null;
+      gathered?.cork?.();
     }
     return send.call(link, name, args);
   };
