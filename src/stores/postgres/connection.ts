@@ -89,7 +89,7 @@ export class Connection {
 
   /** Says goodbye, for a bounded time. Never rejects. */
   async close(): Promise<void> {
-    this.#end();
+    if (!this.#end()) return;
     try {
       await this.#limited(this.#wire.close(), CLOSE_MS);
     } catch {
@@ -104,7 +104,8 @@ export class Connection {
     const [row] = await this.#wire.run({ text });
     const [backendId = null, isStandby = null, version = null] = row ?? [];
     if (Number(version) < VERSION_MIN * 10_000) {
-      throw new UnsupportedError(`PostgreSQL ${VERSION_MIN} or newer is needed; this is ${version}`);
+      const major = Math.floor(Number(version) / 10_000);
+      throw new UnsupportedError(`PostgreSQL ${VERSION_MIN} or newer is needed; this is ${major}`);
     }
     if (isStandby === 'true') throw notSent('this server is a standby, which can only be read');
     this.backendId = Number(backendId);

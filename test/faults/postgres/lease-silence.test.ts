@@ -115,7 +115,7 @@ describe('a backend that is stopped', () => {
 
   it('row 43: is given up, and the hold is kept over another connection', async () => {
     const pool = new pg.Pool({ connectionString: stage.url, application_name: 'stopped-1' });
-    const locks = stage.locks({ pool, ttlMs: 4_000 });
+    const locks = stage.locks({ pool, connections: 1, ttlMs: 4_000 });
     const hold = await locks.mutex('stop').acquire();
     const resume = (await backendsOf('stopped-1')).map((pid) => stage.server.stopBackend(pid));
     await sleep(4_500);
