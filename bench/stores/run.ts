@@ -1,0 +1,95 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Locks, openLocks } from 'holdfast';
+import { startEtcdCluster } from '../../test/support/servers/etcd.ts';
+import { startPostgres } from '../../test/support/servers/postgres.ts';
+import { startRedis } from '../../test/support/servers/redis.ts';
+import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
+import { startEnsemble } from '../../test/support/servers/zookeeper.ts';
+import { median } from '../etcd/measure.ts';
+
+/** All stores beside each other, on servers of this machine as they are by default: for choosing one, not for judging one. There are no targets here; each store has a bench of its own. */
+
+const ROUNDS = 7;
+const PAIRS = 60;
+const TASKS = 100;
+const FOR_MS = 400;
+
+interface Subject {
+  readonly name: string;
+  readonly locks: Locks;
+  readonly pairMs: number[];
+  readonly perSecond: number[];
+}
+
+// Each server is ended when this process is.
+process.setMaxListeners(32);
+const dir = mkdtempSync(join(tmpdir(), 'holdfast-stores-'));
+const [redis, nodes, postgres, etcd, ensemble] = [
+  await startRedis(),
+  await startRedisNodes(),
+  await startPostgres(),
+  await startEtcdCluster(),
+  await startEnsemble({ isDurable: true }),
+];
+
+const nodeHosts = nodes.servers.map((server) => `127.0.0.1:${server.port}`).join(',');
+const URLS: readonly (readonly [string, string])[] = [
+  ['memory', 'memory:'],
+  ['SQLite', `sqlite:${join(dir, 'locks.db')}`],
+  ['Redis', redis.url],
+  [`Redlock, ${nodes.servers.length} nodes`, `redlock://${nodeHosts}`],
+  ['PostgreSQL leases', `${postgres.url}?mode=lease`],
+  ['PostgreSQL advisory', `${postgres.url}?mode=advisory`],
+  ['etcd, 3 members', `etcd://${etcd.addresses.join(',')}`],
+  ['ZooKeeper, 3 members', `zookeeper://${ensemble.address}?sessionMs=5000`],
+];
+
+const subjects: Subject[] = [];
+for (const [name, url] of URLS)
+  subjects.push({ name, locks: await openLocks(url), pairMs: [], perSecond: [] });
+
+async function pairs(locks: Locks): Promise<number> {
+  const startedAt = performance.now();
+  for (let n = 0; n < PAIRS; n += 1) await (await locks.mutex(`pair-${n % 8}`).acquire()).release();
+  return (performance.now() - startedAt) / PAIRS;
+}
+
+async function atOnce(locks: Locks): Promise<number> {
+  const until = performance.now() + FOR_MS;
+  const startedAt = performance.now();
+  let done = 0;
+  const task = async (n: number): Promise<void> => {
+    for (; performance.now() < until; done += 1) await (await locks.mutex(`task-${n}`).acquire()).release();
+  };
+  await Promise.all(Array.from({ length: TASKS }, (_, n) => task(n)));
+  return (done * 1_000) / (performance.now() - startedAt);
+}
+
+for (let round = 0; round <= ROUNDS; round += 1) {
+  for (const { locks, pairMs, perSecond } of subjects) {
+    const [ms, rate] = [await pairs(locks), await atOnce(locks)];
+    // The first round warms up.
+    if (round === 0) continue;
+    pairMs.push(ms);
+    perSecond.push(rate);
+  }
+}
+
+const redisMs = median(subjects.find(({ name }) => name === 'Redis')?.pairMs ?? []);
+console.log(
+  `${'store'.padEnd(22)} ${'acquire + release'.padStart(18)} ${'of Redis'.padStart(9)} ${'100 tasks'.padStart(12)}`,
+);
+for (const { name, pairMs, perSecond } of subjects) {
+  const ms = median(pairMs);
+  const ratio = `${(ms / redisMs).toFixed(1)} ×`;
+  console.log(
+    `${name.padEnd(22)} ${`${ms.toFixed(3)} ms`.padStart(18)} ${ratio.padStart(9)} ${`${median(perSecond).toFixed(0)}/s`.padStart(12)}`,
+  );
+}
+
+for (const { locks } of subjects) await locks.close({ drainMs: 0 });
+await Promise.all([redis.stop(), nodes.stop(), postgres.stop(), etcd.stop(), ensemble.stop()]);
+rmSync(dir, { recursive: true, force: true });
+process.exit();
