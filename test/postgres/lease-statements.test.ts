@@ -81,6 +81,19 @@ it('fifty waiters of one process ask for almost nothing while the lock is held',
   await Promise.all(waiting);
 });
 
+it('readers behind a writer enter together, also more of them than are called at once', async () => {
+  const [a, b] = [stage.locks(), stage.locks({ waitMs: 60_000 })];
+  const writer = await a.readWriteLock('crowd').write.acquire();
+  const readers = Array.from({ length: 250 }, () => b.readWriteLock('crowd').read.acquire());
+  await stage.listening('crowd', 250);
+  await writer.release();
+  const startedMs = performance.now();
+  const holds = await Promise.all(readers);
+  expect(performance.now() - startedMs).toBeLessThan(15_000);
+  expect((await a.inspect('crowd')).holders).toHaveLength(250);
+  await Promise.all(holds.map((hold) => hold.release()));
+});
+
 it('an item never waits for a row that somebody else has locked, nor do the others of its statement', async () => {
   const store = stage.store({ connections: 1 });
   const held = request('row-a');

@@ -176,7 +176,11 @@ describe('after a lock in a transaction was not had', () => {
 
   it('one wait is for all keys together', async () => {
     const held = await Promise.all([1, 2, 3, 4, 5].map(() => begin()));
-    const names = held.map((_, n) => `many:${n}`);
+    // In the order in which they are waited for.
+    const { rows } = await (held[0] as pg.Client).query(
+      "SELECT 'many:' || n AS name FROM generate_series(0, 4) AS n ORDER BY hashtextextended('many:' || n, 0)",
+    );
+    const names = rows.map(({ name }) => name as string);
     await Promise.all(held.map((client, n) => lockInTransaction(client, names[n] ?? '')));
     const tx = await begin();
     // Each becomes free just before its own wait would run out.

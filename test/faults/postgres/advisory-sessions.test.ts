@@ -91,6 +91,28 @@ describe('the session of advisory locks ends', () => {
     }
   });
 
+  it('row 40: who waits over a session that ends is told, and stands in line again over the next', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const held = request('line');
+    await a.claim(held);
+    const waiter = request('line', { wait: true });
+    await b.claim(waiter);
+    let told = 0;
+    await b.watch(waiter, () => {
+      told += 1;
+    });
+    const [holder] = await stage.sessionsWith('line');
+    await stage.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> $1",
+      [holder],
+    );
+    await expect.poll(() => told).toBe(1);
+    expect((await b.claim(waiter)).granted).toBe(false);
+    await a.release(held);
+    await expect.poll(() => told).toBeGreaterThan(1);
+    expect((await b.claim(waiter)).granted).toBe(true);
+  });
+
   it('row 44: an immediate restart loses every hold at once, and those who wait get in afterwards', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const { hold, loss, next } = await contend(a, b, 'restarted');

@@ -250,8 +250,11 @@ export class Asking {
     if (lock.users.size > 0 || mode === null) return true;
     lock.mode = null;
     const asked = lock.session.queue.add({ do: 'unlock', mode, key: lock.key, line: true });
+    lock.leaving += 1;
     this.#tidy(lock);
-    const answer = await asked;
+    const answer = await asked.finally(() => {
+      lock.leaving -= 1;
+    });
     if (answer === 'w' && lock.courtesy === null) {
       lock.courtesy = clock.startTimer(COURTESY_MS, () => {
         lock.courtesy = null;

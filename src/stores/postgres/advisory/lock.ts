@@ -27,6 +27,8 @@ export class Lock {
   asking: Promise<Claim['mode'] | null> | null = null;
   /** While it runs, others go first. */
   courtesy: Timer | null = null;
+  /** Releases on their way, whose answer says whether others wait. */
+  leaving = 0;
   lastFence = 0n;
   /** Something has changed since the server refused. */
   #isStirred = true;
@@ -66,7 +68,8 @@ export class Lock {
   }
 
   get isIdle(): boolean {
-    return this.users.size === 0 && this.line.size === 0 && this.asking === null && this.courtesy === null;
+    const isQuiet = this.asking === null && this.leaving === 0 && this.courtesy === null;
+    return isQuiet && this.users.size === 0 && this.line.size === 0;
   }
 
   /** May this claim ask the server? Those ahead of it go first, and so do others after a release. */
