@@ -115,7 +115,7 @@ async function waitForAll(tx: Queryable, { keys, suffix }: Wanted, waitMs: numbe
       THEN CASE WHEN is_pair THEN pg_advisory_xact_lock${suffix}(class_id, object_id)::text
                 ELSE pg_advisory_xact_lock${suffix}(key)::text END END AS done
     FROM keys WHERE (SELECT value FROM before) IS NOT NULL)
-SELECT set_config('lock_timeout', (SELECT value FROM before), true) FROM (SELECT count(done) FROM locked) AS all_done`;
+SELECT set_config('lock_timeout', (SELECT value FROM before), true) FROM (SELECT count(done) AS count FROM locked) AS done WHERE done.count >= 0`;
   try {
     await rowsOf(tx, text, [encode(keys)]);
     return true;

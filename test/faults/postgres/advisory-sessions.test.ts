@@ -1,8 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Hold, Locks } from '../../../src/index.ts';
-import { AdvisoryStore } from '../../../src/stores/postgres/advisory/advisory-store.ts';
+import { createLocks, type Hold, type Locks } from '../../../src/index.ts';
+import {
+  AdvisoryStore,
+  postgresAdvisoryStore,
+} from '../../../src/stores/postgres/advisory/advisory-store.ts';
 import { dialUrl } from '../../../src/stores/postgres/dial.ts';
 import type { Dial, Statement } from '../../../src/stores/postgres/wire.ts';
 import { request } from '../../../src/testing/store-case.ts';
@@ -74,6 +78,21 @@ describe('the session of advisory locks ends', () => {
     expect(await hold.release()).toBe(false);
     await taken.hold.release();
     (await a.mutex('terminated').acquire()).assertHeld();
+  });
+
+  it('row 40: the same over postgres.js', async () => {
+    const sql = postgres(stage.url, { max: 1 });
+    const locks = createLocks(postgresAdvisoryStore(sql), { waitMs: 30_000 });
+    const hold = await locks.mutex('terminated js').acquire();
+    const loss = watchLoss(hold);
+    const at = performance.now();
+    await stage.query('SELECT pg_terminate_backend($1)', await stage.sessionsWith('terminated js'));
+    await expect.poll(() => loss.at).not.toBeNull();
+    expect((loss.at ?? 0) - at).toBeLessThan(2_000);
+    expect(hold.signal.reason).toMatchObject({ how: 'session' });
+    (await locks.mutex('terminated js').acquire()).assertHeld();
+    await locks.close({ drainMs: 0 });
+    await sql.end();
   });
 
   it('row 40: time-outs that are set for the user do not end it', async () => {
