@@ -89,7 +89,8 @@ it('readers behind a writer enter together, also more of them than are called at
   await writer.release();
   const startedMs = performance.now();
   const holds = await Promise.all(readers);
-  expect(performance.now() - startedMs).toBeLessThan(15_000);
+  // Whoever gave the lock up looks again after five seconds; they need not wait for that.
+  expect(performance.now() - startedMs).toBeLessThan(4_500);
   expect((await a.inspect('crowd')).holders).toHaveLength(250);
   await Promise.all(holds.map((hold) => hold.release()));
 });
@@ -159,6 +160,13 @@ it('a hold whose time is over is over, also when nobody has come for the lock', 
 });
 
 it('changes of a row stay within its page, and finished rows are pruned', async () => {
+  const changes = async (): Promise<{ all: number; hot: number }> => {
+    const [row] = await stage.query(
+      "SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'locks'",
+    );
+    return { all: Number(row?.all), hot: Number(row?.hot) };
+  };
+  const before = await changes();
   const store = stage.store();
   for (let round = 0; round < 30; round += 1) {
     const claims = Array.from({ length: 100 }, (_, n) => request(`hot-${n}`));
@@ -167,12 +175,9 @@ it('changes of a row stay within its page, and finished rows are pruned', async 
   }
   // Who leaves tells what it has counted.
   await store.close();
-  await eventually('the statistics have arrived', async () => {
-    const [row] = await stage.query(
-      "SELECT n_tup_upd::int AS changed, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'locks'",
-    );
-    return Number(row?.changed) > 5_000 && Number(row?.hot) > 0.95 * Number(row?.changed);
-  });
+  await eventually('it is counted', async () => (await changes()).all >= before.all + 5_800);
+  const after = await changes();
+  expect((after.hot - before.hot) / (after.all - before.all)).toBeGreaterThan(0.8);
   await sleep(20);
   await stage.query('SELECT holdfast.prune(0, 100000)');
   const left = await stage.query("SELECT name FROM holdfast.locks WHERE name LIKE 'hot-%'");

@@ -27,6 +27,7 @@ export class Connection {
   /** What waits for an answer, to be told when there will be none. */
   readonly #pending = new Set<(error: Error) => void>();
   #last: Promise<unknown> = Promise.resolve();
+  #queued = 0;
   /** The server's process that serves it, as the server itself says. */
   backendId = 0;
   /** Nobody stands between: what is set, prepared or listened to here stays here. */
@@ -69,8 +70,12 @@ export class Connection {
    * Runs one statement when those before it are done. `limitMs` counts from when it is sent; after that the connection is given up. `null`: whoever runs it sees to that.
    */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
-    if (this.#pending.size === 0) return this.#send(statement, limitMs);
-    const result = this.#last.then(() => this.#send(statement, limitMs));
+    if (this.#pending.size === 0 && this.#queued === 0) return this.#send(statement, limitMs);
+    this.#queued += 1;
+    const result = this.#last.then(() => {
+      this.#queued -= 1;
+      return this.#send(statement, limitMs);
+    });
     this.#last = result.catch(() => {});
     return result;
   }
@@ -117,7 +122,7 @@ export class Connection {
     const { text, values } = statement;
     const sent = this.#wire.run(this.isDirect ? statement : { text, values });
     const result = this.#limited(sent, limitMs);
-    this.#last = result.catch(() => {});
+    if (this.#queued === 0) this.#last = result.catch(() => {});
     return result;
   }
 
