@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks } from '../../src/index.ts';
+import { createLocks, openLocks } from '../../src/index.ts';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/advisory/advisory-store.ts';
 import { hashText } from '../../src/stores/postgres/advisory/hash.ts';
 import { request } from '../../src/testing/store-case.ts';
@@ -97,6 +97,17 @@ describe('postgresAdvisoryStore and other programs', () => {
     expect(await hold.release()).toBe(true);
     expect(server.psql(url.href, inSql)).toBe('t');
   });
+});
+
+it('opens by URL', async () => {
+  const locks = await openLocks(`${stage.url}?mode=advisory`, { owner: 'by-url' });
+  const hold = await locks.mutex('url').acquire();
+  expect(tryFrom("hashtextextended('url', 0)")).toBe('f');
+  expect((await stage.locks().inspect('url')).holders).toMatchObject([{ owner: 'by-url', id: hold.id }]);
+  expect(() => locks.semaphore('url', { permits: 2 })).toThrow(/cannot count/);
+  await locks.close({ drainMs: 0 });
+  expect(tryFrom("hashtextextended('url', 0)")).toBe('t');
+  await expect(openLocks(`${stage.url}?mode=advice`)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });
 
 describe('one session for all', () => {

@@ -4,11 +4,23 @@ import { Etcd3 } from 'etcd3';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import zookeeper from 'node-zookeeper-client';
+import pg from 'pg';
+import postgres from 'postgres';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
-import { type FenceGate, memoryFenceGate, sqliteFenceGate } from '../../src/fence/index.ts';
+import {
+  type FenceGate,
+  memoryFenceGate,
+  postgresFenceGate,
+  sqliteFenceGate,
+} from '../../src/fence/index.ts';
 import type { Store } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import {
+  lockInTransaction,
+  postgresAdvisoryStore,
+  postgresLeaseStore,
+} from '../../src/stores/postgres/index.ts';
 import { redisStore, redlockStore } from '../../src/stores/redis/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
@@ -28,8 +40,26 @@ export const stores = (): Store[] => [
   etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
   zookeeperStore(zookeeper.createClient('a'), { acl: [new zookeeper.ACL(31, new zookeeper.Id('auth', ''))] }),
   zookeeperStore(() => zookeeper.createClient('a')),
+  postgresLeaseStore(new pg.Pool(), { schema: 'locks' }),
+  postgresLeaseStore(new pg.Client()),
+  postgresLeaseStore(postgres()),
+  postgresAdvisoryStore(new pg.Pool(), { key: (name) => BigInt(name) }),
+  postgresAdvisoryStore(new pg.Client(), { key: () => ({ classId: 1, objectId: 2 }) }),
+  postgresAdvisoryStore(postgres()),
 ];
 
-export const gates = (): FenceGate[] => [memoryFenceGate(), sqliteFenceGate(new Sqlite('data.db'))];
+export const gates = (): FenceGate[] => [
+  memoryFenceGate(),
+  sqliteFenceGate(new Sqlite('data.db')),
+  postgresFenceGate(new pg.Client()),
+];
+
+export const transactions = async (pool: pg.Pool, sql: postgres.Sql): Promise<void> => {
+  await lockInTransaction(await pool.connect(), ['a', 5n, { classId: 1, objectId: 2 }], { mode: 'shared' });
+  await sql.begin(async (tx) => {
+    await lockInTransaction(tx, 'a');
+    await postgresFenceGate(tx).check('a', 1n);
+  });
+};
 
 export const checked = async (gate: FenceGate): Promise<void> => gate.check('invoice/1', 12n);
