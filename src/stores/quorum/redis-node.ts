@@ -30,9 +30,10 @@ export class RedisNode implements QuorumNode {
   constructor(link: Link, options: RedisNodeOptions, ownsClient: boolean) {
     const { prefix, label, allowEviction, clock = systemClock } = options;
     this.label = label;
-    this.#store = new RedisStore(link, { prefix, allowEviction, clock }, ownsClient);
     this.#gate = new Gate(link, allowEviction, clock);
     const keys = new Keys(prefix);
+    // One gate for both: a release must not wait for a look at the server that the vote before it had no need of.
+    this.#store = new RedisStore(link, { clock }, ownsClient, { gate: this.#gate, keys });
     this.#votes = new Batch(this.#gate, clock, voteOperation(keys));
     this.#merges = new Batch(this.#gate, clock, mergeOperation(keys));
     this.#withdrawals = new Batch(this.#gate, clock, withdrawOperation(keys));

@@ -151,9 +151,17 @@ describe('replicas that are asked, and a master that is killed', () => {
     const hold = await a.mutex('z').acquire();
     const pending = b.mutex('z').acquire();
     await eventually('it waits', async () => (await a.inspect('z')).waiters.length === 1);
+    let isHeld = false;
+    pending.then(
+      () => {
+        isHeld = true;
+      },
+      () => {},
+    );
     topology.servers[1]?.kill('SIGSTOP');
     await hold.release();
     await sleep(1_500);
+    expect(isHeld).toBe(false);
     topology.servers[1]?.kill('SIGCONT');
     const next = await pending;
     const replica = new Redis(topology.servers[1]?.url ?? '');
