@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
+import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { startEtcdCluster } from '../../support/servers/etcd.ts';
-import { soak } from './soak.ts';
+import { soak } from '../../support/soak.ts';
 
 it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
   timeout: 90_000,
@@ -10,7 +11,13 @@ it('while members sleep and die and links fail, nobody holds beside another and 
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = virtualClock({ seed });
   const options = { forMs: 12_000, workers: 5, names: 2, ttlMs: 2_000, random: () => dice.random() };
-  const result = await soak(cluster, options);
+  const subject = {
+    members: cluster.members,
+    leader: () => cluster.leader(),
+    open: (addresses: readonly string[]) =>
+      etcdStore(cluster.client({ hosts: addresses.map((address) => `http://${address}`) })),
+  };
+  const result = await soak(subject, options);
   expect(result.breaches, `seed ${seed}`).toEqual([]);
   expect(result.holds, `seed ${seed}`).toBeGreaterThan(10);
 });

@@ -10,12 +10,12 @@ import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
 
 /** Members that die, sleep, are cut off from their leader and come back. One after the other on one ensemble. */
 const CONNECTED = 3;
-/** A member that is cut off from its leader answers reads and pings for sixteen ticks more; sessions are shorter. */
+/** A member that is cut off from its leader answers reads and pings for twelve ticks more; sessions are shorter. */
 const SESSION_MS = 2_000;
 
 let ensemble: Ensemble;
 beforeAll(async () => {
-  ensemble = await startEnsemble({ isDivisible: true, tickMs: 250, syncLimit: 16 });
+  ensemble = await startEnsemble({ isDivisible: true, tickMs: 250, syncLimit: 12 });
 });
 afterAll(() => ensemble?.stop());
 
@@ -107,7 +107,7 @@ describe('a member of ZooKeeper fails', () => {
         clientOf(followers),
         freshName(),
       );
-      await asleep(leader, 6_000);
+      await asleep(leader, 4_500);
       await sleep(1_000);
       // The session lives on at the next leader or it does not; in both cases the holder knows before anybody else can hold.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
@@ -129,7 +129,7 @@ describe('a member of ZooKeeper fails', () => {
       freshName(),
     );
     await sleep(1_000);
-    await asleep(leader, 2_600);
+    await asleep(leader, 2_400);
     await sleep(1_500);
     if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
     const next = await seen.next;

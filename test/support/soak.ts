@@ -1,8 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLocks, type Hold, type Locks } from '../../../src/index.ts';
-import { etcdStore } from '../../../src/stores/etcd/index.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import type { EtcdCluster } from '../../support/servers/etcd.ts';
+import { createLocks, type Hold, type Locks, type Store } from '../../src/index.ts';
+import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
+import type { Server } from './servers/server.ts';
+
+interface Member {
+  readonly port: number;
+  readonly server: Server;
+}
+
+/** Servers that agree with each other, and how to open a store of theirs. */
+export interface SoakCluster {
+  readonly members: readonly Member[];
+  leader(): Promise<Member>;
+  /** `addresses`: `host:port`, one for each member. */
+  open(addresses: readonly string[]): Store;
+}
 
 export interface SoakResult {
   readonly holds: number;
@@ -46,7 +58,7 @@ class Ledger {
 }
 
 /** Many workers, each with a connection of its own, take few locks, while members sleep and die and links fail. */
-export async function soak(cluster: EtcdCluster, options: SoakOptions): Promise<SoakResult> {
+export async function soak(cluster: SoakCluster, options: SoakOptions): Promise<SoakResult> {
   const ledger = new Ledger();
   const until = performance.now() + options.forMs;
   const proxies = await Promise.all(
@@ -55,8 +67,8 @@ export async function soak(cluster: EtcdCluster, options: SoakOptions): Promise<
   const all: Locks[] = [];
   const counts = { holds: 0, lost: 0, failures: 0 };
   const work = async (worker: number): Promise<void> => {
-    const hosts = proxies.slice(worker * 3, worker * 3 + 3).map(({ port }) => `http://127.0.0.1:${port}`);
-    const locks = createLocks(etcdStore(cluster.client({ hosts })), { ttlMs: options.ttlMs, waitMs: 20_000 });
+    const addresses = proxies.slice(worker * 3, worker * 3 + 3).map(({ port }) => `127.0.0.1:${port}`);
+    const locks = createLocks(cluster.open(addresses), { ttlMs: options.ttlMs, waitMs: 20_000 });
     all.push(locks);
     while (performance.now() < until) {
       const name = `soak-${Math.floor(options.random() * options.names)}`;
@@ -82,7 +94,7 @@ export async function soak(cluster: EtcdCluster, options: SoakOptions): Promise<
 }
 
 async function meddle(
-  cluster: EtcdCluster,
+  cluster: SoakCluster,
   proxies: readonly FaultProxy[],
   until: number,
   options: SoakOptions,
@@ -96,13 +108,13 @@ async function meddle(
     if (what < 0.35) {
       const member =
         random() < 0.6 ? await cluster.leader().catch(() => pick(cluster.members)) : pick(cluster.members);
-      log(`${member.name} sleeps for ${spellMs.toFixed(0)}`);
+      log(`${member.port} sleeps for ${spellMs.toFixed(0)}`);
       member.server.kill('SIGSTOP');
       await sleep(spellMs);
       member.server.kill('SIGCONT');
     } else if (what < 0.5) {
       const member = pick(cluster.members);
-      log(`${member.name} dies`);
+      log(`${member.port} dies`);
       member.server.kill('SIGKILL');
       await member.server.exited();
       await sleep(spellMs / 2);
