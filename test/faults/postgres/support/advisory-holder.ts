@@ -8,3 +8,5 @@ const locks = createLocks(postgresAdvisoryStore(new pg.Pool({ connectionString: 
 const hold = await locks.mutex(name).acquire();
 hold.signal.addEventListener('abort', () => process.send?.('lost'));
 process.send?.('held');
+// A hold alone does not keep a process alive.
+setInterval(() => {}, 60_000);
