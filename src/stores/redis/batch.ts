@@ -20,6 +20,8 @@ export interface Operation<Request, Result> {
   encode(items: readonly { readonly request: Request }[], command: string[]): void;
   /** Throws a `HoldfastError` for an answer that is one. */
   decode(request: Request, answer: unknown, sending: Sending): Result;
+  /** Nobody gets a result for it any more. */
+  onFailed?(request: Request): void;
 }
 
 /** How the request of an answer went out. */
@@ -100,7 +102,7 @@ export class Batch<Request, Result> {
     return new Promise((resolve, reject) => {
       const item = new Item(request, signal, resolve, reject);
       if (signal?.aborted === true) {
-        reject(outOfTime(item));
+        this.#fail(item, outOfTime(item));
         return;
       }
       if (!this.#isWatchingSlow) this.#watchSlow();
@@ -228,6 +230,7 @@ export class Batch<Request, Result> {
     if (isFromReplica(error)) this.#gate.link.onReplica?.();
     if (item.isSettled) return;
     this.#settle(item);
+    this.#operation.onFailed?.(item.request);
     item.reject(error);
   }
 

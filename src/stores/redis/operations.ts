@@ -16,6 +16,7 @@ export interface ClaimContext {
   /** Where the asker can be reached now; `-` for nowhere. */
   channel(): string;
   onGranted(request: ClaimRequest): void;
+  onFailed(request: ClaimRequest): void;
   /** The server's clock said this, at or after the moment when we asked. */
   onServerTime(serverMs: number, sentAt: Instant): void;
   /** When to ask again, from what the script says of the holder. */
@@ -65,6 +66,7 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
           });
       }
     },
+    onFailed: (request) => context.onFailed(request),
   };
 }
 

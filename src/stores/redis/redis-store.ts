@@ -116,9 +116,11 @@ export class RedisStore implements Replicating {
       lineMax: options.lineMax ?? DEFAULTS.lineMax,
       channel: () => (this.#listener.isUp ? this.#listener.channel : '-'),
       onGranted: ({ name, id, ttlMs }) => {
-        this.#entering.drop(id);
+        this.#forget(id);
         this.#lines.setDue(name, ttlMs);
       },
+      // A full line, for example: nothing stands there, so nobody will release it.
+      onFailed: ({ id }) => this.#entering.drop(id),
       onServerTime: (serverMs, sentAt) => this.#told.setServerTime(serverMs, sentAt),
       retryAfterMs: (request, refusal) => {
         this.#entering.onRefused(request.id, refusal);
@@ -135,6 +137,7 @@ export class RedisStore implements Replicating {
   claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
     const told = this.#mustAsk ? null : this.#told.take(request);
     if (told !== null) {
+      this.#entering.drop(request.id);
       this.#lines.setDue(request.name, request.ttlMs);
       return Promise.resolve(told);
     }
@@ -156,12 +159,18 @@ export class RedisStore implements Replicating {
     return refusal;
   }
 
+  /** What was heard of a claim before anybody watched it. */
+  #forget(id: string): void {
+    this.#entering.drop(id);
+    this.#told.drop(id);
+  }
+
   renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
     return this.#renewals.add({ name: claim.name, id: claim.id, change }, signal);
   }
 
   release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    this.#entering.drop(claim.id);
+    this.#forget(claim.id);
     return this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal);
   }
 

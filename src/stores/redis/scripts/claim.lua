@@ -48,6 +48,9 @@ if #KEYS == 4 and #ARGV == 2 then
       if redis.call('PTTL', KEYS[3]) < wantMs then
         redis.call('PEXPIRE', KEYS[3], wantMs)
         redis.call('PEXPIRE', KEYS[4], wantMs)
+      elseif redis.call('PTTL', KEYS[4]) < wantMs then
+        -- Claims of a longer time have left the line, and somebody who observed has kept it.
+        redis.call('PEXPIRE', KEYS[4], wantMs)
       end
       return 'w ' .. redis.call('PTTL', KEYS[2]) .. ' ' .. string.format('%.0f', nowMs) .. ' '
     end

@@ -1,0 +1,71 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Mode } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { LIBRARIES, openClient } from '../support/redis-clients.ts';
+import { eventually, type Stage, startStage } from './support/stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+/** What is still in use of this process's memory. */
+async function heapBytes(): Promise<number> {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  for (let round = 0; round < 4; round += 1) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return process.memoryUsage().heapUsed;
+}
+
+describe.each(LIBRARIES)('nothing is left behind, under %s', (library) => {
+  it('in this process, of claims that the server has turned away', async () => {
+    const locks = await stage.locks(library, stage.server.url, { lineMax: 1 });
+    const name = `away-${library}`;
+    const hold = await locks.mutex(name).acquire();
+    const waiter = locks.mutex(name).acquire();
+    await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
+    const turnedAway = async (times: number): Promise<void> => {
+      for (let n = 0; n < times; n += 100) {
+        const lock = n % 200 === 0 ? locks.mutex(name) : locks.semaphore(name, { permits: 2 });
+        const tries = Array.from({ length: 100 }, () => lock.acquire().catch((error) => error.code));
+        expect(new Set(await Promise.all(tries)).size).toBe(1);
+      }
+    };
+    await turnedAway(2_000);
+    const before = await heapBytes();
+    await turnedAway(20_000);
+    expect(((await heapBytes()) - before) / 20_000).toBeLessThan(80);
+    await hold.release();
+    await (await waiter).release();
+  });
+});
+
+it('a line that has lived longer than what is known of those in it does not let that run out', async () => {
+  const { client, close } = await openClient('ioredis', stage.server.url);
+  const store = redisStore(client);
+  const ask = (id: string, kind: Exclude<Mode['kind'], 'permits'>, ttlMs = 30_000) =>
+    store.claim({ name: 'covered', id, mode: { kind }, ttlMs, wait: true, note: '', fenceAbove: 0n });
+  const observer = await store.watch({ name: 'covered' }, () => {});
+  await ask('reader', 'shared', 3_600_000);
+  await store.release({ name: 'covered', id: 'reader' });
+  await ask('holder', 'exclusive');
+  await ask('first', 'exclusive');
+  await observer[Symbol.asyncDispose]();
+  const [line, info] = ['line', 'info'].map((part) => `holdfast:\u0001${part}:covered`) as [string, string];
+  await eventually('nobody observes', async () => (await stage.admin.zcard(line)) === 1);
+  expect(await stage.admin.pttl(line)).toBeGreaterThan(3_600_000);
+  // Ten minutes later.
+  await stage.admin.pexpire(info, 130_000);
+  await ask('second', 'exclusive');
+  expect(await stage.admin.pttl(info)).toBeGreaterThan(700_000);
+  for (const id of ['second', 'first', 'holder']) await store.release({ name: 'covered', id });
+  expect(await stage.admin.exists(line, info)).toBe(0);
+  await store.close();
+  close();
+});
