@@ -159,6 +159,34 @@ it('a hold whose time is over is over, also when nobody has come for the lock', 
   expect(listed).toEqual([]);
 });
 
+it('a place in line that nobody asks for again is gone after two minutes, and asking again keeps it', async () => {
+  const store = stage.store();
+  const ask = { wait: true, ttlMs: 1_000 };
+  const [held, silent, asking] = [
+    request('places', { ttlMs: 600_000 }),
+    request('places', ask),
+    request('places', ask),
+  ];
+  for (const [each, granted] of [
+    [held, true],
+    [silent, false],
+    [asking, false],
+  ] as const)
+    expect(await store.claim(each)).toMatchObject({ granted });
+  /** As if so much time had gone by. */
+  const pass = async (seconds: number): Promise<void> => {
+    const since = `- interval '${seconds} seconds'`;
+    await stage.query(`UPDATE holdfast.places SET expires_at = expires_at ${since} WHERE name = 'places'`);
+    await stage.query(`UPDATE holdfast.locks SET ends_at = ends_at ${since} WHERE name = 'places'`);
+  };
+  await pass(100);
+  await store.claim(asking);
+  await pass(30);
+  expect((await store.read('places')).map(({ id }) => id)).toEqual([held.id, asking.id]);
+  await store.release(held);
+  expect(await store.claim(asking)).toMatchObject({ granted: true });
+});
+
 it('changes of a row stay within its page, and finished rows are pruned', async () => {
   const changes = async (): Promise<{ all: number; hot: number }> => {
     const [row] = await stage.query(
