@@ -148,7 +148,7 @@ export class Asking {
       await this.#leaving.withdraw(claim);
       return { granted: false, retryAfterMs: null };
     }
-    const spot = verdict.behind === null ? null : { claim, path: `${claim.lock}/${verdict.behind}` };
+    const spot = verdict.behind === null ? null : { claim, session, path: `${claim.lock}/${verdict.behind}` };
     this.#parts.waiters.aim(claim, spot, 0n);
     return this.#refuse(claim);
   }

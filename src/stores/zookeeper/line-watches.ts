@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import type { LineWatches } from '../waiters.ts';
 import type { Claim } from './claim.ts';
+import type { Session } from './session.ts';
 
 /** While the node ahead is watched, there is no need to look more often than this whether it is still there. */
 const QUIET_MS = 5_000;
@@ -9,16 +10,18 @@ const QUIET_MS = 5_000;
 export interface Spot {
   readonly claim: Claim;
   readonly path: string;
+  /** A watch of a session that is over watches nothing. */
+  readonly session: Session;
 }
 
 /** What the waiters of ZooKeeper watch: the end of the one node ahead, or the children of the lock. A waiter that was evicted finds out when it asks. */
 export function lineWatches(clock: Clock): LineWatches<Claim, Spot> {
   return {
-    isSame: (a, b) => a.path === b.path,
+    isSame: (a, b) => a.path === b.path && a.session === b.session,
     watchOwn: () => null,
-    watchSpot: ({ claim, path }, _since, fire) => {
+    watchSpot: ({ claim, path, session }, _since, fire) => {
       let isSilent = true;
-      const watching = claim.session.hub.node(path, () => {
+      const watching = session.hub.node(path, () => {
         isSilent = false;
         claim.quietUntilMs = 0;
         fire();
