@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
 import { parsePostgresUrl } from '../../src/stores/postgres/open.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+import { eventually } from '../redis/support/stage.ts';
 import { makePool, PG_LIBRARIES } from '../support/postgres-subject.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
@@ -92,6 +94,29 @@ it.each([null, 5, {}, 'postgres://h/db', () => {}])('what is no pool is refused:
   expect(() => postgresLeaseStore(pool as never)).toThrow(
     expect.objectContaining({ code: 'INVALID_ARGUMENT', argument: 'pool' }),
   );
+});
+
+it('connections that nobody has needed for a while are closed, and opened again', async () => {
+  const clock = virtualClock();
+  const pool = new pg.Pool({ connectionString: stage.url, application_name: 'resting' });
+  const store = postgresLeaseStore(pool, { clock });
+  const open = async (): Promise<number> =>
+    (await stage.query("SELECT 1 FROM pg_stat_activity WHERE application_name = 'resting'")).length;
+  const [held, waiter] = [request('rest'), request('rest', { wait: true })];
+  for (let round = 0; round < 2; round += 1) {
+    await store.claim(held);
+    await store.claim(waiter);
+    const watch = await store.watch(waiter, () => {});
+    expect(await open()).toBe(2);
+    await watch[Symbol.asyncDispose]();
+    await store.release(waiter);
+    await eventually('both are closed', async () => {
+      await clock.advance(2_500);
+      return (await open()) === 0;
+    });
+  }
+  expect(await store.release(held)).toBe(true);
+  await store.close();
 });
 
 it('passwords that pg hides are found, and text types that the user has changed are not', async () => {

@@ -79,6 +79,7 @@ export class PostgresLeaseStore implements Store {
       onCalled: (name, id) => this.#lines.wake(name, id),
       onChanged: (name) => this.#observers.tell(name),
       onBreak: () => this.#onBreak(),
+      isWanted: () => this.#watches.size > 0,
     });
     const channel = (): string | null => (this.#listener.isUp ? this.#listener.channel : null);
     this.#batch = new Batch(this.#lanes, this.#schema, clock, this.#lineMax, channel);
@@ -126,8 +127,6 @@ export class PostgresLeaseStore implements Store {
   async watch({ name, id }: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
     this.#lanes.assertOpen();
     const unwatch = id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, wake);
-    await this.#listener.start();
-    if (id === undefined) await this.#observers.register(name);
     const watch: AsyncDisposable = {
       [Symbol.asyncDispose]: async () => {
         this.#watches.delete(watch);
@@ -135,6 +134,8 @@ export class PostgresLeaseStore implements Store {
       },
     };
     this.#watches.add(watch);
+    await this.#listener.start();
+    if (id === undefined) await this.#observers.register(name);
     if (this.#listener.isDeaf && this.#pollTimer === null) this.#poll();
     return watch;
   }

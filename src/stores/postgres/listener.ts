@@ -11,6 +11,8 @@ export interface Hearing {
   onChanged(name: string): void;
   /** The connection came or went, so something may have been missed. */
   onBreak(): void;
+  /** Whether anybody waits for anything. */
+  isWanted(): boolean;
 }
 
 /** How long to wait for the connection before going on without: wake-ups are a hint, and asking again is the guarantee. */
@@ -19,13 +21,15 @@ const RETRY = { min: 100, max: 5_000 };
 /** A dead link never tells: a sign of life is asked for this often, and may take so long. */
 const BEAT_MS = 5_000;
 const ANSWER_MS = 3_000;
+/** So many signs of life in a row that nobody needed are the last. */
+const IDLE_BEATS = 6;
 /** Behind a pooler: how often two idle connections are compared, and how long a notification may take. */
 const PROBES = 4;
 const PROBE_MS = 1_000;
 /** As `call_next` of `migrations/` spells it: who listens holds this lock, so that the server can tell who does not any more. */
 const ALIVE_SALT = 4701;
 
-/** The one connection of a store that listens, made when somebody first waits. */
+/** The one connection of a store that listens, made when somebody waits and closed when nobody has for a while. */
 export class Listener {
   /** Ours alone. What is sent here says for which claim it is. */
   readonly channel: string;
@@ -161,13 +165,25 @@ export class Listener {
     await connection.close();
   }
 
-  #beat(connection: Connection): void {
+  #beat(connection: Connection, idle = 0): void {
     this.#timer = this.#clock.startTimer(BEAT_MS, () => {
-      connection.run({ text: 'SELECT' }, ANSWER_MS).then(
-        () => this.#connection === connection && this.#isUp && this.#beat(connection),
-        () => this.#onBroken(connection),
-      );
+      const isWanted = this.#hearing.isWanted();
+      if (!isWanted && idle + 1 >= IDLE_BEATS) this.#rest(connection);
+      else
+        connection.run({ text: 'SELECT' }, ANSWER_MS).then(
+          () =>
+            this.#connection === connection && this.#isUp && this.#beat(connection, isWanted ? 0 : idle + 1),
+          () => this.#onBroken(connection),
+        );
     });
+  }
+
+  /** Until somebody waits again. */
+  #rest(connection: Connection): void {
+    this.#connection = null;
+    this.#timer = null;
+    this.#isUp = false;
+    void connection.close();
   }
 
   #onBroken(connection: Connection | null): void {
@@ -177,6 +193,8 @@ export class Listener {
     this.#timer?.cancel();
     const wasUp = this.#isUp;
     this.#isUp = false;
+    this.#timer = null;
+    if (!this.#hearing.isWanted()) return;
     this.#timer = this.#clock.startTimer(backoff(this.#clock, this.#failures++, RETRY), () => {
       if (!this.#isOpening) void this.#open();
     });
