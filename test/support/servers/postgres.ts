@@ -5,7 +5,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -17,7 +16,6 @@ import pg from 'pg';
 import { findProgram, type Program } from './find.ts';
 import { type Place, type Recipe, type Server, startOwnServer, startServer } from './server.ts';
 
-const DEBIAN = '/usr/lib/postgresql';
 const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/holdfast/', import.meta.url));
 
 export interface PostgresOptions {
@@ -43,16 +41,15 @@ export interface PostgresServer extends Server {
   psql(url: string, script: string): string;
 }
 
+const URL_FROM = 'HOLDFAST_POSTGRES_URL';
+
 /** Debian keeps each version in a folder of its own; the newest first. */
-function postgresProgram(): Program {
-  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
-  return {
-    title: 'PostgreSQL 12 or newer',
-    binary: 'postgres',
-    folders: versions.map((version) => join(DEBIAN, version, 'bin')),
-    packages: ['postgresql'],
-  };
-}
+const PROGRAM: Program = {
+  title: 'PostgreSQL 12 or newer',
+  binary: 'postgres',
+  folders: Array.from({ length: 14 }, (_, n) => `/usr/lib/postgresql/${25 - n}/bin`),
+  packages: ['postgresql'],
+};
 
 /** PostgreSQL refuses to run as root: then it runs as the user that its package makes. */
 export function postgresUser(): { uid: number; gid: number } | undefined {
@@ -116,15 +113,15 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 export function postgresRecipe(options: PostgresOptions = {}): Recipe {
-  const program = postgresProgram();
   // Finding it may install it, and only then is there a user to run it.
-  if (process.env.HOLDFAST_POSTGRES_URL === undefined) findProgram(program);
+  const isOurs = (process.env[URL_FROM] ?? '') === '';
+  if (isOurs) findProgram(PROGRAM);
   const settings = Object.entries({ ...SETTINGS, ...options.settings });
   const url = ({ port }: Place): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
   return {
-    ...postgresProgram(),
-    urlFrom: 'HOLDFAST_POSTGRES_URL',
-    user: postgresUser(),
+    ...PROGRAM,
+    urlFrom: URL_FROM,
+    user: isOurs ? postgresUser() : undefined,
     stopSignal: 'SIGQUIT',
     prepare,
     args: ({ dir, port }) => [
