@@ -11,7 +11,7 @@ const UNNAMABLE = /[\p{Cc}\p{Cs}]/u;
 /** Control, format, line and paragraph separators, surrogates, private and unassigned code points. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 
-function wrong(argument: string, rule: string, got: unknown): InvalidArgumentError {
+export function wrong(argument: string, rule: string, got: unknown): InvalidArgumentError {
   return new InvalidArgumentError(argument, `must be ${rule}; got ${show(got)}`);
 }
 
@@ -71,7 +71,7 @@ function show(value: unknown): string {
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)
-      : typeof value === 'object'
+      : typeof value === 'object' && value !== null
         ? 'an object'
         : String(value);
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;

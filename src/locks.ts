@@ -1,4 +1,4 @@
-import { checkCount, checkName, checkType } from './checks.ts';
+import { checkCount, checkName, checkType, wrong } from './checks.ts';
 import { Core } from './core.ts';
 import { InvalidArgumentError } from './errors.ts';
 import { isEvent, type LockEvents } from './events.ts';
@@ -142,7 +142,7 @@ class StoreLocks implements Locks {
   }
 
   on<E extends keyof LockEvents>(event: E, listener: (e: LockEvents[E]) => void): () => void {
-    if (!isEvent(event)) throw new InvalidArgumentError('event', 'is no event');
+    if (!isEvent(event)) throw wrong('event', 'an event of Locks', event);
     checkType('listener', listener, 'function');
     return this.#core.events.on(event, listener);
   }

@@ -29,7 +29,7 @@ export class AllLock implements Lockable<HoldAll> {
 
   constructor(core: Core, names: readonly string[], options?: AcquireOptions) {
     if (!Array.isArray(names) || names.length === 0)
-      throw new InvalidArgumentError('names', 'must be a list of names');
+      throw new InvalidArgumentError('names', 'must be a list of at least one name');
     for (const name of names) checkName(name, 'names');
     this.#core = core;
     this.#names = [...new Set<string>(names)].sort(byBytes);

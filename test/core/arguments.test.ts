@@ -242,3 +242,18 @@ describe('owners, signals, functions, stores and holds', () => {
     expect(await refusal(() => hold.assertHeld())).toBe('HOLD_LOST');
   });
 });
+
+it.each([
+  [() => createLocks(memoryStore()).mutex('a', null as never), 'options must be of type object; got null'],
+  [() => createLocks(memoryStore()).all([]), 'names must be a list of at least one name'],
+  [
+    () => createLocks(memoryStore()).on('nope' as never, () => {}),
+    'event must be an event of Locks; got "nope"',
+  ],
+  [
+    () => createLocks(memoryStore(), { metadata: ['x'.repeat(100)] as never }),
+    /^metadata must be a plain JSON object of at most 4096 bytes; found \["x{1,40}$/,
+  ],
+])('says what was wrong with what it got: %s', (use, message) => {
+  expect(use).toThrow(message);
+});

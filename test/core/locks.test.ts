@@ -157,7 +157,7 @@ describe('events', () => {
     process.off('warning', onWarning);
     expect(calls).toBe(1);
     expect(warnings).toMatchObject([{ code: 'HOLDFAST_LISTENER' }]);
-    expect(() => one.on('nonsense' as 'lost', () => {})).toThrow(/no event/);
+    expect(() => one.on('nonsense' as 'lost', () => {})).toThrow(/must be an event/);
   });
 });
 
