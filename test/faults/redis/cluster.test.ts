@@ -57,7 +57,9 @@ describe.each(LIBRARIES)('row 33, under %s', (library) => {
       .catch(() => null);
     await sleep(300);
     await moveKeys(stage, slot, from, to);
-    await sleep(300);
+    // All keys are there now, and the old node sends everybody on.
+    await hold.extend();
+    await sleep(100);
     await endMove(stage, slot, to);
     await (await other)?.release();
     hold.assertHeld();

@@ -151,6 +151,8 @@ describe('replicas that are asked, and a master that is killed', () => {
     const hold = await a.mutex('z').acquire();
     const pending = b.mutex('z').acquire();
     await eventually('it waits', async () => (await a.inspect('z')).waiters.length === 1);
+    // Both replicas have all that this connection has written; what comes next is written by the other.
+    const other = await b.mutex('z beside').acquire();
     let isHeld = false;
     pending.then(
       () => {
@@ -167,7 +169,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     const replica = new Redis(topology.servers[1]?.url ?? '');
     expect(await replica.get('holdfast:z')).toContain(next.id);
     replica.disconnect();
-    await next.release();
+    await Promise.all([next.release(), other.release()]);
   });
 
   it('opens by the URL of the sentinels', async () => {
