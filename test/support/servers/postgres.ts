@@ -112,9 +112,10 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_preload_libraries: 'pg_stat_statements',
 };
 
-export function postgresRecipe(options: PostgresOptions = {}): Recipe {
+/** `isOwn`: also where the environment names one to share. */
+export function postgresRecipe(options: PostgresOptions = {}, isOwn = false): Recipe {
   // Finding it may install it, and only then is there a user to run it.
-  const isOurs = (process.env[URL_FROM] ?? '') === '';
+  const isOurs = isOwn || (process.env[URL_FROM] ?? '') === '';
   if (isOurs) findProgram(PROGRAM);
   const settings = Object.entries({ ...SETTINGS, ...options.settings });
   const url = ({ port }: Place): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
@@ -156,7 +157,7 @@ export async function startSharedPostgres(): Promise<PostgresServer> {
 
 /** A PostgreSQL of our own, to kill, pause and reconfigure. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
-  return withHelp(await startOwnServer(postgresRecipe(options)));
+  return withHelp(await startOwnServer(postgresRecipe(options, true)));
 }
 
 function withHelp(server: Server): PostgresServer {
