@@ -1,7 +1,7 @@
 import { Redlock as SesameRedlock } from '@sesamecare-oss/redlock';
 import { Verrou } from '@verrou/core';
 import { redisStore as verrouStore } from '@verrou/core/drivers/redis';
-import { createLocks } from 'holdfast';
+import { createLocks, type Store } from 'holdfast';
 import { redisStore } from 'holdfast/redis';
 import { Redis } from 'ioredis';
 import { Mutex } from 'redis-semaphore';
@@ -71,37 +71,43 @@ export const fenced: MakeContender = (url) => {
   };
 };
 
-export const holdfast: MakeContender = (url) => {
-  const client = new Redis(url);
-  const locks = createLocks(redisStore(client), { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
+/** What several contenders need of a client. */
+interface Closable {
+  disconnect(): void;
+}
+
+const closeAll = (clients: readonly Closable[]) => (): void => {
+  for (const client of clients) client.disconnect();
+};
+
+export function holdfastOver(name: string, store: Store, clients: readonly Closable[]): Contender {
+  const locks = createLocks(store, { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
   return {
-    name: 'holdfast',
+    name,
     async acquire(lock) {
       const hold = await locks.mutex(lock).acquire();
       return () => hold.release();
     },
     async close() {
       await locks.close();
-      client.disconnect();
+      closeAll(clients)();
     },
   };
-};
+}
 
-const redlock5: MakeContender = (url) => {
-  const client = new Redis(url);
-  const redlock = new Redlock([client], { retryCount: -1 });
+export function redlockOver(name: string, clients: readonly Closable[]): Contender {
+  const redlock = new Redlock(clients, { retryCount: -1 });
   return {
-    name: 'redlock 5',
+    name,
     async acquire(lock) {
       const held = await redlock.acquire([lock], TTL_MS);
       return () => held.release();
     },
-    close: () => client.disconnect(),
+    close: closeAll(clients),
   };
-};
+}
 
-const sesame: MakeContender = (url) => {
-  const client = new Redis(url);
+export function sesameOver(client: Closable): Contender {
   const redlock = new SesameRedlock([client as never], { retryCount: -1 });
   return {
     name: '@sesamecare-oss/redlock',
@@ -109,12 +115,11 @@ const sesame: MakeContender = (url) => {
       const held = await redlock.acquire([lock], TTL_MS);
       return () => held.release();
     },
-    close: () => client.disconnect(),
+    close: closeAll([client]),
   };
-};
+}
 
-const semaphore: MakeContender = (url) => {
-  const client = new Redis(url);
+export function semaphoreOver(client: Closable): Contender {
   return {
     name: 'redis-semaphore',
     async acquire(lock) {
@@ -122,9 +127,18 @@ const semaphore: MakeContender = (url) => {
       await mutex.acquire();
       return () => mutex.release();
     },
-    close: () => client.disconnect(),
+    close: closeAll([client]),
   };
+}
+
+export const holdfast: MakeContender = (url) => {
+  const client = new Redis(url);
+  return holdfastOver('holdfast', redisStore(client), [client]);
 };
+
+const redlock5: MakeContender = (url) => redlockOver('redlock 5', [new Redis(url)]);
+const sesame: MakeContender = (url) => sesameOver(new Redis(url));
+const semaphore: MakeContender = (url) => semaphoreOver(new Redis(url));
 
 const universal: MakeContender = (url) => {
   const client = new Redis(url);

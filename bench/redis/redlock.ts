@@ -1,9 +1,7 @@
-import { createLocks } from 'holdfast';
 import { redlockStore } from 'holdfast/redis';
 import { Redis } from 'ioredis';
-import Redlock from 'redlock';
 import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
-import { type Contender, RELEASE, TTL_MS, value } from './contenders.ts';
+import { type Contender, holdfastOver, RELEASE, redlockOver, TTL_MS, value } from './contenders.ts';
 import { throughput } from './many.ts';
 import { alternate, middle, report } from './measure.ts';
 import { pairs } from './one-at-a-time.ts';
@@ -40,34 +38,11 @@ function fanOut(urls: readonly string[]): Contender {
 
 function holdfast(urls: readonly string[]): Contender {
   const clients = connect(urls);
-  const locks = createLocks(redlockStore(clients), { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name: 'holdfast, with fences',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      for (const client of clients) client.disconnect();
-    },
-  };
+  return holdfastOver('holdfast, with fences', redlockStore(clients), clients);
 }
 
-function redlock5(urls: readonly string[]): Contender {
-  const clients = connect(urls);
-  const redlock = new Redlock(clients, { retryCount: -1 });
-  return {
-    name: 'redlock 5, without fences',
-    async acquire(lock) {
-      const held = await redlock.acquire([lock], TTL_MS);
-      return () => held.release();
-    },
-    close: () => {
-      for (const client of clients) client.disconnect();
-    },
-  };
-}
+const redlock5 = (urls: readonly string[]): Contender =>
+  redlockOver('redlock 5, without fences', connect(urls));
 
 /** Five independent servers. */
 export async function redlock(): Promise<void> {
