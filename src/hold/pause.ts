@@ -15,11 +15,13 @@ export function pause(
   { keepAlive = false, signal }: PauseOptions = {},
 ): Promise<void> {
   return new Promise((resolve) => {
-    const timer = clock.startTimer(ms, resolve, { keepAlive });
-    onAbort(signal, () => {
+    const over = (): void => {
+      stopListening();
       timer.cancel();
       resolve();
-    });
+    };
+    const timer = clock.startTimer(ms, over, { keepAlive });
+    const stopListening = onAbort(signal, over);
   });
 }
 

@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { pause } from '../../src/hold/pause.ts';
 import { makeWorld, outcomeOf } from '../support/world.ts';
 
 describe('aborting a wait', () => {
@@ -49,5 +50,15 @@ describe('aborting a wait', () => {
     await Promise.all(waits);
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
     await hold.release();
+  });
+
+  it('a pause that is over does not listen any more', async () => {
+    const { clock } = makeWorld();
+    const { signal } = new AbortController();
+    const over = pause(clock, 10, { signal });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await clock.advance(10);
+    await over;
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 });
