@@ -57,6 +57,7 @@ export class Asking {
       if (isThere) return this.#grant(claim, sent);
     } else {
       if (request.wait && (await this.#isStillBehind(claim))) return this.#refuse(claim);
+      if (await this.#isNext(claim)) return this.#grant(claim, sent);
       // Sent together and answered in order: the line is not older than the certainty that the claim stands in it.
       const { isThere, line } = await writes.check(claim.path, claim.lock);
       if (isThere && line !== null) return await this.#judge(claim, request, sent, await line, false);
@@ -88,6 +89,18 @@ export class Asking {
       calls.exists(`${claim.lock}/${claim.behind}`),
     ]);
     return found.every((created) => created !== null);
+  }
+
+  /** Is it next, by what this process knows already? The claim's own node is confirmed by the leader and a majority; that another is gone needs no such confirmation, since none comes back. */
+  async #isNext(claim: Claim): Promise<boolean> {
+    if (claim.mode.kind === 'permits' || claim.fence === null || !this.#parts.fronts.isRightBehind(claim))
+      return false;
+    const { writes, calls } = claim.session;
+    const [own, ahead] = await Promise.all([
+      writes.check(claim.path, null),
+      calls.exists(`${claim.lock}/${claim.behind}`),
+    ]);
+    return own.isThere && ahead === null;
   }
 
   /** A new claim. `null`: its lock had no node yet, or its node was removed at once; try again. */
@@ -188,6 +201,7 @@ export class Asking {
     if (validForMs <= 0)
       throw new StoreError('The session was not confirmed in time', { applied: 'unknown' });
     claim.isGranted = true;
+    this.#parts.fronts.add(claim);
     this.#parts.waiters.end(claim);
     return { granted: true, fence: claim.fence ?? 0n, validForMs };
   }

@@ -4,6 +4,7 @@ import { DEFAULTS } from '../../options.ts';
 import { Waiters } from '../waiters.ts';
 import { type Claim, Claims } from './claim.ts';
 import type { Acl, ZookeeperClient } from './client.ts';
+import { Fronts } from './fronts.ts';
 import { lineWatches, type Spot } from './line-watches.ts';
 import { LocksTree } from './locks-tree.ts';
 import { Sessions } from './sessions.ts';
@@ -31,6 +32,7 @@ export interface Parts {
   readonly sessions: Sessions;
   readonly claims: Claims;
   readonly waiters: Waiters<Claim, Spot>;
+  readonly fronts: Fronts;
 }
 
 export function makeParts(
@@ -49,5 +51,6 @@ export function makeParts(
     sessions: new Sessions(source, clock),
     claims: new Claims(),
     waiters: new Waiters(lineWatches(clock)),
+    fronts: new Fronts(),
   };
 }

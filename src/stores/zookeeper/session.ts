@@ -14,6 +14,7 @@ import {
   keepProcessAlive,
 } from './internals.ts';
 import { Liveness } from './liveness.ts';
+import { Patience } from './patience.ts';
 import { Pulse } from './pulse.ts';
 import { WatchHub } from './watch-hub.ts';
 import { Writes } from './writes.ts';
@@ -60,8 +61,9 @@ export class Session {
         if (isOurs) keepProcessAlive(client, isBusy);
       },
     });
-    this.writes = new Writes(this.calls);
-    this.hub = new WatchHub(this.calls, client);
+    const patience = new Patience(() => this.#isConnected);
+    this.writes = new Writes(this.calls, patience);
+    this.hub = new WatchHub(this.calls, patience, client);
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));
     this.#pulse = new Pulse(clock, this.#liveness, beat, () => dropLink(client));
     guardAnswers(client);

@@ -2,6 +2,7 @@ import type { Watching } from '../waiters.ts';
 import { type Calls, isNoNode } from './calls.ts';
 import type { RawClient } from './client.ts';
 import { forgetWatches } from './internals.ts';
+import type { Patience } from './patience.ts';
 
 /** One path that is watched, whoever listens. */
 interface Entry {
@@ -18,13 +19,15 @@ type Kind = 'node' | 'children';
  */
 export class WatchHub {
   readonly #calls: Calls;
+  readonly #patience: Patience;
   readonly #client: RawClient;
   readonly #entries: Record<Kind, Map<string, Entry>> = { node: new Map(), children: new Map() };
   /** How many events have come, for those who count. */
   events = 0;
 
-  constructor(calls: Calls, client: RawClient) {
+  constructor(calls: Calls, patience: Patience, client: RawClient) {
     this.#calls = calls;
+    this.#patience = patience;
     this.#client = client;
   }
 
@@ -70,11 +73,12 @@ export class WatchHub {
       this.#entries.node.delete(entry.path);
       tell(entry);
     };
-    const created = await this.#calls.exists(entry.path, () => {
+    const told = (): void => {
       this.events += 1;
       // Its data may have changed: whoever is told looks again.
       gone();
-    });
+    };
+    const created = await this.#patience.run(() => this.#calls.exists(entry.path, told));
     if (created !== null) return;
     forgetWatches(this.#client, entry.path);
     gone();

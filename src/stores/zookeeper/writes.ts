@@ -2,6 +2,7 @@ import { Batch } from '../batch.ts';
 import type { Calls, Created } from './calls.ts';
 import { type Acl, CREATE } from './client.ts';
 import { Line } from './line.ts';
+import type { Patience } from './patience.ts';
 
 /** What one transaction takes. Its answer must fit into a megabyte, as must the request. */
 const TOGETHER_MAX = 64;
@@ -40,16 +41,18 @@ export interface Checked {
  */
 export class Writes {
   readonly #calls: Calls;
+  readonly #patience: Patience;
   readonly #entries: Batch<Entry, Entered>;
   readonly #checks: Batch<Check, Checked>;
   readonly #removals: Batch<string, boolean>;
   readonly #counts: Reads<Count>;
   readonly #looks: Reads<Line>;
 
-  constructor(calls: Calls) {
+  constructor(calls: Calls, patience: Patience) {
     this.#calls = calls;
-    this.#counts = new Reads((lock) => calls.countChildren(lock));
-    this.#looks = new Reads(async (lock) => new Line(await calls.getChildren(lock)));
+    this.#patience = patience;
+    this.#counts = new Reads((lock) => patience.run(() => calls.countChildren(lock)));
+    this.#looks = new Reads(async (lock) => new Line(await patience.run(() => calls.getChildren(lock))));
     this.#entries = new Batch({
       max: TOGETHER_MAX,
       send: (ops) => this.#enter(ops),
@@ -84,7 +87,7 @@ export class Writes {
   }
 
   async #enter(ops: readonly Entry[]): Promise<readonly Entered[]> {
-    const sent = this.#create(ops);
+    const sent = this.#patience.run(() => this.#create(ops));
     const counts = ops.map(({ lock }) => this.#counts.ask(lock));
     const made = await sent;
     return made.map((created, n) => {

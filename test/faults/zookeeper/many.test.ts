@@ -1,0 +1,33 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { createLocks } from '../../../src/index.ts';
+import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import { startEnsemble } from '../../support/servers/zookeeper.ts';
+import { nodesOf, until } from './witness.ts';
+
+it('row 18: ten thousand waiters of one process cost no hold, and are served in order without reading the line for each', {
+  timeout: 90_000,
+}, async () => {
+  await using ensemble = await startEnsemble({ members: 1 });
+  const direct = ensemble.client({ sessionMs: 5_000 });
+  const locks = createLocks(zookeeperStore(ensemble.client({ sessionMs: 5_000 })), { waitMs: 120_000 });
+  const lock = locks.mutex('crowd');
+  const blocker = await lock.acquire();
+  const served: number[] = [];
+  const line = Array.from({ length: 10_000 }, async (_, n) => {
+    const hold = await lock.acquire();
+    served.push(n);
+    await hold.release();
+  });
+  const ended = Promise.allSettled(line);
+  await until('not all are in line', async () => (await nodesOf(direct, 'crowd')).length === 10_001, 40_000);
+  await sleep(3_000);
+  blocker.assertHeld();
+  await blocker.release();
+  // A list of ten thousand for each of them would take ten times as long.
+  await until('the line does not move', () => served.length >= 300, 20_000);
+  expect(served).toEqual(served.map((_, n) => n));
+  await locks.close({ drainMs: 0 });
+  await ended;
+  await until('places stay', async () => (await nodesOf(direct, 'crowd')).length === 0, 20_000);
+});
