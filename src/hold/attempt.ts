@@ -20,7 +20,9 @@ export class Attempt {
   readonly core: Core;
   readonly #want: Want;
   readonly #ref: ClaimRef;
+  /** When the wait began, perhaps with other claims; and this one. */
   readonly #startedMs: number;
+  readonly #begunMs: number;
   #wait: Wait | null = null;
   /** Whether the store may have something of ours that must be removed when we give up. */
   #mayStand = false;
@@ -39,17 +41,19 @@ export class Attempt {
     this.core = core;
     this.#want = want;
     this.#ref = { name: want.name, id: want.id ?? core.nextId() };
-    this.#startedMs = want.startedMs ?? core.clock.monotonicMs();
+    this.#begunMs = core.clock.monotonicMs();
+    this.#startedMs = want.startedMs ?? this.#begunMs;
     core.beginWork();
     if (want.settings.signal !== undefined) this.#wait = new Wait(core, want.settings.signal);
   }
 
-  get #waitedMs(): number {
-    return this.core.clock.monotonicMs() - this.#startedMs;
+  /** Since the whole wait began, unless told. */
+  #waitedMs(sinceMs = this.#startedMs): number {
+    return this.core.clock.monotonicMs() - sinceMs;
   }
 
   get #leftMs(): number {
-    return this.#want.settings.waitMs - this.#waitedMs;
+    return this.#want.settings.waitMs - this.#waitedMs();
   }
 
   /** Rejects as the store does, or with the reason why the wait was cut short. */
@@ -163,7 +167,8 @@ export class Attempt {
     if (this.core.events.wanted('acquired')) {
       const { mode, fence } = grant;
       const { validForMs } = outcome;
-      this.core.emit('acquired', this.#ref, { mode, fence, waitedMs: this.#waitedMs, validForMs });
+      const waitedMs = this.#waitedMs(this.#begunMs);
+      this.core.emit('acquired', this.#ref, { mode, fence, waitedMs, validForMs });
     }
     return grant;
   }
@@ -180,7 +185,7 @@ export class Attempt {
       wait.throwIfStopped();
       await this.#refusal(onGranted);
     }
-    throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs));
+    throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs()));
   }
 
   /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, as each promise on its way would hold it up. */
@@ -241,7 +246,7 @@ export class Attempt {
   }
 
   announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {
-    this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs, why, error });
+    this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(this.#begunMs), why, error });
   }
 
   end(): void {

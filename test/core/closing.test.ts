@@ -144,6 +144,21 @@ describe('small times', () => {
 });
 
 describe('all', () => {
+  it('tells of each lock how long that one was waited for', async () => {
+    const { locks, clock } = makeWorld();
+    const blocker = await locks().mutex('a').acquire();
+    const mine = locks();
+    const waited: Record<string, number> = {};
+    mine.on('acquired', ({ name, waitedMs }) => {
+      waited[name] = waitedMs;
+    });
+    const waiting = mine.all(['a', 'b']).acquire();
+    await clock.advance(3_000);
+    await blocker.release();
+    await waiting;
+    expect(waited).toEqual({ a: 3_000, b: 0 });
+  });
+
   it('tells how long the whole wait was, does not hang on giving back, and cannot be copied', async () => {
     const { locks, clock } = makeWorld();
     const [first, second] = [await locks().mutex('a').acquire(), await locks().mutex('b').acquire()];
