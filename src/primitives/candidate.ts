@@ -95,8 +95,10 @@ export class Campaign implements Candidate, Stoppable {
       const term = new GrantHold(this.#core, grant);
       let isTold = false;
       const told = (reason: Error): void => {
-        if (!isTold) callListener('onLost', () => this.#handlers.onLost?.(reason));
+        if (isTold) return;
+        // Before it is told: a handler that stops the candidate ends the term once more.
         isTold = true;
+        callListener('onLost', () => this.#handlers.onLost?.(reason));
       };
       const over = whenOver(grant, term.signal, told);
       const work = this.#elected(term);

@@ -1,8 +1,25 @@
 import { describe, expect, it } from 'vitest';
 import { HoldLostError } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
 
 describe('a candidate', () => {
+  it('tells once that a term is over, also a handler that stops the candidate then', async () => {
+    const { locks, clock } = makeWorld();
+    const reasons: unknown[] = [];
+    const candidate = locks()
+      .election('e')
+      .start({
+        onLost: (reason) => {
+          reasons.push(codeOf(reason));
+          void candidate.stop();
+        },
+      });
+    await clock.settle();
+    expect(candidate.isLeader).toBe(true);
+    await candidate.stop();
+    expect(reasons).toEqual(['HOLD_LOST']);
+  });
+
   it('resigns when its handler throws, also when that is the loss of another lock', async () => {
     const { locks, clock } = makeWorld();
     const reasons: Error[] = [];
