@@ -127,6 +127,9 @@ export class IoredisNodes implements ClusterNodes {
   }
 }
 
+/** No more calls than this in one packet: the node should work on some while we write the others. */
+const PACKET_MAX = 16;
+
 /** What of a connection's stream is used: all that a tick writes then leaves as one packet. */
 interface Gathers {
   cork?(): void;
@@ -152,6 +155,9 @@ function gathering(node: IoredisNode, link: Link): Link {
     else if (gathered === null) {
       gathered = (node as { readonly stream?: Gathers | null }).stream ?? null;
       gathered?.cork?.();
+    } else if (sent % PACKET_MAX === 0) {
+      gathered.uncork?.();
+      gathered.cork?.();
     }
     return send.call(link, name, args);
   };
