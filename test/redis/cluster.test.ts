@@ -173,6 +173,25 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
   client.disconnect();
 });
 
+it('whoever waits or holds is not forgotten while thousands of other slots are used', async () => {
+  const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
+  const [first, own] = [await a.mutex('kept').acquire(), await b.mutex('kept too').acquire()];
+  const pending = b.mutex('kept').acquire();
+  await eventually('it waits', async () => (await a.inspect('kept')).waiters.length === 1);
+  // More than are kept at a time.
+  for (let n = 0; n < 3_000; n += 300) {
+    const names = Array.from({ length: 300 }, (_, m) => `many ${n + m}`);
+    await Promise.all(names.map((name) => b.mutex(name).run(() => {})));
+  }
+  const startedMs = performance.now();
+  await first.release();
+  const next = await pending;
+  expect(performance.now() - startedMs).toBeLessThan(1_000);
+  expect(await next.release()).toBe(true);
+  await own.extend();
+  expect(await own.release()).toBe(true);
+});
+
 it('works for the least-privileged user of the documentation', async () => {
   const page = readFileSync(fileURLToPath(new URL('../../docs/stores/redis.md', import.meta.url)), 'utf8');
   const lines = page.match(/^ACL SETUSER .*$/gm) ?? [];

@@ -107,12 +107,13 @@ export class Batch<Request, Result> {
       }
       if (!this.#isWatchingSlow) this.#watchSlow();
       // With nothing on its way there is nothing to gain by waiting for company.
-      if (this.#isIdle && this.#gate.isOpen) this.#send([item]);
+      if (this.isIdle && this.#gate.isOpen) this.#send([item]);
       else this.#enqueue(item);
     });
   }
 
-  get #isIdle(): boolean {
+  /** Nothing is on its way, and nothing waits to be sent. */
+  get isIdle(): boolean {
     return this.#calls.length === 0 && this.#queue.length === 0;
   }
 

@@ -18,6 +18,10 @@ export class HandOvers {
     this.#passOn = passOn;
   }
 
+  get isEmpty(): boolean {
+    return this.#timers.size === 0;
+  }
+
   watch(name: string): void {
     // One look after a burst of hand-overs is enough: it is the last of them that counts.
     this.#timers.get(name)?.cancel();

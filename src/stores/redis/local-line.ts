@@ -20,6 +20,10 @@ export class LocalLines {
     this.#clock = clock;
   }
 
+  get isEmpty(): boolean {
+    return this.#lines.size === 0;
+  }
+
   add(name: string, id: string, wake: () => void): () => void {
     let line = this.#lines.get(name);
     if (line === undefined) {

@@ -34,6 +34,10 @@ export class Observers {
     this.#listener = listener;
   }
 
+  get isEmpty(): boolean {
+    return this.#observed.size === 0;
+  }
+
   add(name: string, wake: OnChange): () => void {
     const observed = this.#observed.get(name) ?? { wakes: new Set(), timer: null };
     this.#observed.set(name, observed);

@@ -211,6 +211,18 @@ export class RedisStore implements Replicating {
     );
   }
 
+  /** Nobody waits here, nothing is on its way and nothing has to be looked after: another store could take its place. */
+  get isIdle(): boolean {
+    const batches = [this.#claims, this.#renewals, this.#releases];
+    const waits = [this.#lines, this.#observers, this.#handOvers];
+    return batches.every((batch) => batch.isIdle) && waits.every((each) => each.isEmpty);
+  }
+
+  /** Gives up what an idle store keeps: the channel that it listens to. */
+  retire(): void {
+    void this.#listener.close();
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

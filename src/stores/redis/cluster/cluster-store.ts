@@ -18,6 +18,11 @@ import { listCluster } from './listing.ts';
 import type { ClusterNodes } from './nodes.ts';
 import { slotOf, tagOf } from './slots.ts';
 
+/** Stores of slots that are kept, some kilobytes each, unless more of them are in use at once. */
+const SHARDS_MAX = 1_024;
+/** More than one for each that is made, so that the number goes down again. */
+const LOOKS = 4;
+
 /**
  * Locks in a Redis Cluster: one Redis store for each slot that is used, all over the same connections. So each slot has its counter of fences, its batches and its
  * channel, and nothing needs to know of more than one.
@@ -91,8 +96,21 @@ export class ClusterStore implements Replicating {
     if (shard === undefined) {
       const keys = new Keys(this.#prefix, tagOf(slot));
       shard = new RedisStore(this.#link, this.#options, false, { gate: this.#gate, keys });
+      if (this.#shards.size >= SHARDS_MAX) this.#retireSome();
       this.#shards.set(slot, shard);
     }
     return shard;
+  }
+
+  /** The oldest that are idle make room; the others are asked again after all others. */
+  #retireSome(): void {
+    let looks = 0;
+    for (const [slot, shard] of this.#shards) {
+      this.#shards.delete(slot);
+      if (shard.isIdle) shard.retire();
+      else this.#shards.set(slot, shard);
+      looks += 1;
+      if (looks === LOOKS) return;
+    }
   }
 }
