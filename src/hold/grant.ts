@@ -222,11 +222,10 @@ export class Grant implements LaneEntry {
     const core = this.#core;
     const startedMs = core.clock.monotonicMs();
     this.#state = 'leaving';
-    this.#end();
     core.beginWork();
     const send = (signal: AbortSignal): Promise<boolean> => this.#farewell(signal);
     const left = (answer: Answer): boolean => this.#left(answer, startedMs);
-    this.#leaving = core.commands.run(send, TRY_MS).then(
+    const leaving = core.commands.run(send, TRY_MS).then(
       (found) => left({ found, unknown: false }),
       (error) =>
         sendAgain(core, send, error).then(left, (failure) => {
@@ -234,7 +233,10 @@ export class Grant implements LaneEntry {
           throw failure;
         }),
     );
-    return this.#leaving;
+    this.#leaving = leaving;
+    // Whoever is told of it now may give it up once more, and then waits for this.
+    this.#end();
+    return leaving;
   }
 
   #left({ found, unknown }: Answer, startedMs: number): boolean {

@@ -20,6 +20,15 @@ describe('a candidate', () => {
     expect(reasons).toEqual(['HOLD_LOST']);
   });
 
+  it('is released once when its handler stops it then', async () => {
+    const { faulty, clock } = makeWorld();
+    const { locks, store } = faulty(() => null);
+    const candidate = locks.election('e').start({ onLost: () => void candidate.stop() });
+    await clock.settle();
+    expect(await locks.releaseAll()).toBe(1);
+    expect(store.calls.map((call) => call.verb)).toEqual(['claim', 'release']);
+  });
+
   it('resigns when its handler throws, also when that is the loss of another lock', async () => {
     const { locks, clock } = makeWorld();
     const reasons: Error[] = [];
