@@ -16,10 +16,9 @@ const DEPTH_MAX = 32;
 export function encodeMetadata(metadata: JsonObject, bytesMax: number): string {
   try {
     const text = JSON.stringify(copy(metadata, 0));
-    if (text[0] !== '{') throw new Error(text.slice(0, 40));
     const bytes = Buffer.byteLength(text);
-    if (bytes <= bytesMax) return text;
-    throw new Error(`${bytes} bytes`);
+    if (text[0] === '{' && bytes <= bytesMax) return text;
+    throw new Error(`${bytes} bytes: ${text.slice(0, 40)}`);
   } catch (error) {
     const rule = `must be a plain JSON object of at most ${bytesMax} bytes`;
     throw new InvalidArgumentError('metadata', `${rule}; found ${(error as Error)?.message}`);

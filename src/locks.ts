@@ -57,7 +57,7 @@ export interface Locks extends AsyncDisposable {
 
 /** Makes locks over a store. Throws `InvalidArgumentError` for a bad option. */
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
-  if (typeof store?.claim !== 'function') throw new InvalidArgumentError('store', 'must be a store');
+  if (typeof store?.claim !== 'function') throw wrong('store', 'a store', store);
   if (options.renewal === 'thread') {
     throw new InvalidArgumentError('renewal', "'thread' needs openLocks");
   }
@@ -131,8 +131,7 @@ class StoreLocks implements Locks {
 
   async evict(name: string, claim: { id: string }): Promise<boolean> {
     checkStoredName(name);
-    if (typeof claim?.id !== 'string' || claim.id === '')
-      throw new InvalidArgumentError('claim', 'must have the id of a claim');
+    if (typeof claim?.id !== 'string' || claim.id === '') throw wrong('claim', 'one with an id', claim);
     const { commands, store, clock } = this.#core;
     const ref = { name, id: claim.id };
     const startedMs = clock.monotonicMs();

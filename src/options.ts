@@ -1,4 +1,4 @@
-import { checkCount, checkDuration, checkOwner, checkType } from './checks.ts';
+import { checkCount, checkDuration, checkOwner, checkType, wrong } from './checks.ts';
 import type { Clock } from './clock.ts';
 import { InvalidArgumentError } from './errors.ts';
 import { encodeMetadata, type JsonObject } from './json.ts';
@@ -137,7 +137,7 @@ export function resolve(base: Settings, options: AcquireOptions | undefined): Se
 
 function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
   if (signal !== undefined && typeof signal?.addEventListener !== 'function') {
-    throw new InvalidArgumentError('signal', 'must be an AbortSignal');
+    throw wrong('signal', 'an AbortSignal', signal);
   }
   return signal;
 }

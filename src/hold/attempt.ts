@@ -20,8 +20,6 @@ export class Attempt {
   readonly core: Core;
   readonly #want: Want;
   readonly #ref: ClaimRef;
-  /** When the wait began, perhaps with other claims; and this one. */
-  readonly #startedMs: number;
   readonly #begunMs: number;
   #wait: Wait | null = null;
   /** Whether the store may have something of ours that must be removed when we give up. */
@@ -42,18 +40,17 @@ export class Attempt {
     this.#want = want;
     this.#ref = { name: want.name, id: want.id ?? core.nextId() };
     this.#begunMs = core.clock.monotonicMs();
-    this.#startedMs = want.startedMs ?? this.#begunMs;
     core.beginWork();
     if (want.settings.signal !== undefined) this.#wait = new Wait(core, want.settings.signal);
   }
 
-  /** Since the whole wait began, unless told. */
-  #waitedMs(sinceMs = this.#startedMs): number {
+  /** For this claim, unless told since when. */
+  #waitedMs(sinceMs = this.#begunMs): number {
     return this.core.clock.monotonicMs() - sinceMs;
   }
 
   get #leftMs(): number {
-    return this.#want.settings.waitMs - this.#waitedMs();
+    return this.#want.settings.waitMs - this.#waitedMs(this.#want.startedMs);
   }
 
   /** Rejects as the store does, or with the reason why the wait was cut short. */
@@ -167,7 +164,7 @@ export class Attempt {
     if (this.core.events.wanted('acquired')) {
       const { mode, fence } = grant;
       const { validForMs } = outcome;
-      const waitedMs = this.#waitedMs(this.#begunMs);
+      const waitedMs = this.#waitedMs();
       this.core.emit('acquired', this.#ref, { mode, fence, waitedMs, validForMs });
     }
     return grant;
@@ -185,7 +182,7 @@ export class Attempt {
       wait.throwIfStopped();
       await this.#refusal(onGranted);
     }
-    throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs()));
+    throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs(this.#want.startedMs)));
   }
 
   /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, as each promise on its way would hold it up. */
@@ -246,7 +243,7 @@ export class Attempt {
   }
 
   announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {
-    this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(this.#begunMs), why, error });
+    this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(), why, error });
   }
 
   end(): void {

@@ -75,7 +75,6 @@ export class Wait implements Closable {
 
   /** From here on the process must not end before the wait does. */
   keepProcessAlive(): void {
-    if (this.#keepsAlive) return;
     this.#keepsAlive = true;
     this.#core.stayAlive.begin();
   }

@@ -1,4 +1,4 @@
-import { checkName, checkType } from '../checks.ts';
+import { checkName, checkType, wrong } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
@@ -29,7 +29,7 @@ export class AllLock implements Lockable<HoldAll> {
 
   constructor(core: Core, names: readonly string[], options?: AcquireOptions) {
     if (!Array.isArray(names) || names.length === 0)
-      throw new InvalidArgumentError('names', 'must be a list of at least one name');
+      throw wrong('names', 'a list of at least one name', names);
     for (const name of names) checkName(name, 'names');
     this.#core = core;
     this.#names = [...new Set<string>(names)].sort(byBytes);

@@ -252,7 +252,7 @@ it.each([
   ],
   [
     () => createLocks(memoryStore(), { metadata: ['x'.repeat(100)] as never }),
-    /^metadata must be a plain JSON object of at most 4096 bytes; found \["x{1,40}$/,
+    /^metadata must be a plain JSON object of at most 4096 bytes; found 104 bytes: \["x{1,40}$/,
   ],
 ])('says what was wrong with what it got: %s', (use, message) => {
   expect(use).toThrow(message);
