@@ -41,9 +41,12 @@ export function connectOnce(client: RawClient): void {
   if ((managerOf(client)?.state ?? DISCONNECTED) === DISCONNECTED) client.connect();
 }
 
-/** Ends the connection, not the session: the client goes on to another member. By itself it never leaves one that has fallen silent. */
-export function dropLink(client: RawClient): void {
-  managerOf(client)?.socket?.destroy?.();
+/** Ends the connection, not the session: the client goes on to another member. By itself it never leaves one that has fallen silent. False when that cannot be done. */
+export function dropLink(client: RawClient): boolean {
+  const socket = managerOf(client)?.socket;
+  if (socket?.destroy === undefined) return false;
+  socket.destroy();
+  return true;
 }
 
 /** An idle connection of ours does not keep the process alive; one that an answer is awaited on does. */

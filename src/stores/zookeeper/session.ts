@@ -37,6 +37,7 @@ export class Session {
   readonly #waiting = new Set<() => void>();
   readonly #tell: () => void;
   #isConnected = false;
+  /** Whatever connection comes next was begun after this. */
   #disconnectedAt: Instant;
   #wasConnected = false;
   #end: End | null = null;
@@ -65,7 +66,7 @@ export class Session {
     this.writes = new Writes(this.calls, patience);
     this.hub = new WatchHub(this.calls, patience, client);
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));
-    this.#pulse = new Pulse(clock, this.#liveness, beat, () => dropLink(client));
+    this.#pulse = new Pulse(clock, this.#liveness, beat, () => this.#dropLink());
     guardAnswers(client);
     client.on('state', this.#onState);
     if (isOurs) connectOnce(client);
@@ -109,6 +110,10 @@ export class Session {
     this.#over('closed');
     // The client waits for the answer to its farewell for ever, and keeps the process alive.
     if (this.#isOurs) dropLink(this.#client);
+  }
+
+  #dropLink(): void {
+    if (dropLink(this.#client)) this.#disconnectedAt = instant(this.#clock);
   }
 
   #connected(signal: AbortSignal | undefined): Promise<void> {
