@@ -6,8 +6,12 @@ import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import zookeeper from 'node-zookeeper-client';
 import pg from 'pg';
 import postgres from 'postgres';
-import { createClient, createCluster } from 'redis';
-import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
+import { createClient, createCluster, createSentinel } from 'redis';
+import {
+  createClient as createClient5,
+  createCluster as createCluster5,
+  createSentinel as createSentinel5,
+} from 'redis5';
 import {
   type FenceGate,
   memoryFenceGate,
@@ -36,6 +40,8 @@ export const stores = (): Store[] => [
   redisStore(new Cluster5([])),
   redisStore(createCluster({ rootNodes: [] })),
   redisStore(createCluster5({ rootNodes: [] })),
+  redisStore(createSentinel({ name: 'main', sentinelRootNodes: [] })),
+  redisStore(createSentinel5({ name: 'main', sentinelRootNodes: [] })),
   redlockStore([new Redis(), new Redis5(), createClient(), createClient5()], { drift: 0.02 }),
   etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
   zookeeperStore(zookeeper.createClient('a'), { acl: [new zookeeper.ACL(31, new zookeeper.Id('auth', ''))] }),

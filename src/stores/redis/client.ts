@@ -5,9 +5,10 @@ import type { ClusterNodes } from './cluster/nodes.ts';
 import { type IoredisClient, ioredisLink } from './ioredis-link.ts';
 import type { Link } from './link.ts';
 import { type NodeRedisClient, nodeRedisLink } from './node-redis-link.ts';
+import { type NodeRedisSentinel, NodeRedisSentinelLink } from './node-redis-sentinel-link.ts';
 
 /** A client of ioredis or of node-redis (the package `redis`), version 5 or newer of either: of one server, or one that follows Sentinel. */
-export type RedisClient = IoredisClient | NodeRedisClient;
+export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisSentinel;
 
 /** A client of a Redis Cluster: `Cluster` of ioredis, `createCluster` of node-redis, version 5 or newer of either. */
 export type RedisClusterClient = IoredisCluster | NodeRedisCluster;
@@ -29,7 +30,9 @@ export function linkOf(client: RedisClient): Link {
     throw new UnsupportedError('A client of one Redis server is needed here, not one of a Cluster');
   }
   if ('status' in client && typeof client.call === 'function') return ioredisLink(client);
-  if ('isOpen' in client && typeof client.sendCommand === 'function') return nodeRedisLink(client);
+  if ('acquire' in client && typeof client.acquire === 'function') return new NodeRedisSentinelLink(client);
+  if ('isOpen' in client && typeof client.sendCommand === 'function')
+    return nodeRedisLink(client as NodeRedisClient);
   throw new InvalidArgumentError(
     'client',
     'must be a client of ioredis or of redis (node-redis), version 5 or newer',

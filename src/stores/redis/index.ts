@@ -16,6 +16,7 @@ export type { IoredisCluster, IoredisNode } from './cluster/ioredis-nodes.ts';
 export type { NodeRedisCluster, NodeRedisShardNode } from './cluster/node-redis-nodes.ts';
 export type { IoredisClient } from './ioredis-link.ts';
 export type { NodeRedisClient } from './node-redis-link.ts';
+export type { NodeRedisSentinel } from './node-redis-sentinel-link.ts';
 export type { RedisStoreOptions } from './redis-store.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { createSentinel } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
@@ -29,6 +30,19 @@ const viaSentinels = (topology: RedisSentinel, options: LocksOptions & RedisStor
     new Redis({ sentinels: [...topology.addresses], name: MASTER, maxRetriesPerRequest: null }),
     options,
   );
+
+/** Through the sentinels, with the other library. */
+async function viaNodeRedis(topology: RedisSentinel): Promise<Locks> {
+  const client = createSentinel({ name: MASTER, sentinelRootNodes: [...topology.addresses] });
+  client.on('error', () => {});
+  await client.connect();
+  const locks = createLocks(redisStore(client), { waitMs: 25_000 });
+  closers.push(async () => {
+    await locks.close({ drainMs: 0 });
+    await client.destroy();
+  });
+  return locks;
+}
 
 /** To one server, whatever it is now. */
 const direct = (server: Server | undefined, options: LocksOptions & RedisStoreOptions = {}): Locks =>
@@ -180,8 +194,24 @@ describe('replicas that are asked, and a master that is killed', () => {
     await expect(openLocks('redis+sentinel://a,b')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
+  it("node-redis' Sentinel client takes, waits and hands over", async () => {
+    const [a, b] = [await viaNodeRedis(topology), await viaNodeRedis(topology)];
+    const hold = await a.mutex('other library').acquire();
+    const pending = b.mutex('other library').acquire();
+    await eventually('it waits', async () => (await a.inspect('other library')).waiters.length === 1);
+    await sleep(100);
+    const startedMs = performance.now();
+    await hold.release();
+    const next = await pending;
+    expect(performance.now() - startedMs).toBeLessThan(400);
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    await next.release();
+  });
+
   it('a master that is killed: the hold is renewed by the new one in time, and the line goes on', async () => {
     const [a, b] = [viaSentinels(topology), viaSentinels(topology)];
+    const other = await viaNodeRedis(topology);
+    const third = await other.mutex('w').acquire({ ttlMs: 12_000 });
     const hold = await a.mutex('x').acquire({ ttlMs: 9_000 });
     const pending = b.mutex('x').acquire();
     await eventually('it waits', async () => (await a.inspect('x')).waiters.length === 1);
@@ -197,6 +227,8 @@ describe('replicas that are asked, and a master that is killed', () => {
     const next = await pending;
     expect(next.fence).toBeGreaterThan(hold.fence);
     await next.release();
+    await third.extend();
+    expect(await third.release()).toBe(true);
   });
 });
 
