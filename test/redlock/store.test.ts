@@ -107,6 +107,24 @@ it('permits, which a majority cannot count, are refused when the primitive is ma
   expect(() => locks.rateLimit('s', { permits: 2, perMs: 1_000 })).toThrow(unsupported);
 });
 
+it('a wait that is aborted at any moment, also at that of the grant, leaves nothing behind', async () => {
+  const { locks } = await stage.process();
+  await (await locks.mutex('warm').acquire()).release();
+  for (let n = 0; n < 40; n += 1) {
+    const controller = new AbortController();
+    const pending = locks.mutex(`aborted ${n % 4}`).acquire({ signal: controller.signal });
+    setTimeout(() => controller.abort(new Error('enough')), n / 10);
+    await pending.then(
+      (hold) => hold.release(),
+      (error: Error) => expect(error.message).toBe('enough'),
+    );
+  }
+  await eventually('nothing is left', async () => {
+    const left = await Promise.all([0, 1, 2, 3].map((n) => stage.keys(`aborted ${n}`)));
+    return left.every((count) => count === 0);
+  });
+});
+
 it('the same server given twice is refused, and nothing stays behind', async () => {
   const [first = '', second = ''] = stage.nodes.urls;
   const clients = [first, second, first].map((url) => new Redis(url));
