@@ -27,6 +27,8 @@ export interface FaultProxy extends AsyncDisposable {
   pass(): void;
   /** Ends every open connection at once, without a goodbye. */
   cut(): void;
+  /** Ends a connection in the middle of its next reply, after so many bytes of it. */
+  cutInside(bytes: number): void;
   /** Refuses new connections until `pass`. */
   refuse(): void;
   stop(): Promise<void>;
@@ -48,6 +50,7 @@ class TcpFaultProxy implements FaultProxy {
   #holding = false;
   #refusing = false;
   #delayMs = 0;
+  #cutAfter: number | null = null;
   bytesToServer = 0;
 
   constructor(target: number) {
@@ -78,6 +81,10 @@ class TcpFaultProxy implements FaultProxy {
 
   delay(ms: number): void {
     this.#delayMs = ms;
+  }
+
+  cutInside(bytes: number): void {
+    this.#cutAfter = bytes;
   }
 
   refuse(): void {
@@ -137,6 +144,13 @@ class TcpFaultProxy implements FaultProxy {
     }
     if (direction === 'toClient' && this.#holding) {
       link.held.push(data);
+      return;
+    }
+    if (direction === 'toClient' && this.#cutAfter !== null) {
+      const part = data.subarray(0, this.#cutAfter);
+      this.#cutAfter = null;
+      // An orderly end: a reset could overtake the part.
+      link.client.end(part, () => this.#end(link));
       return;
     }
     const to = direction === 'toServer' ? link.server : link.client;

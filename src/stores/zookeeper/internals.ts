@@ -27,10 +27,13 @@ interface Internals {
     };
     onSocketData?: (data: Buffer) => void;
     pendingBuffer?: Buffer | null;
+    on?(event: 'state', listener: (state: number) => void): unknown;
+    removeListener?(event: 'state', listener: (state: number) => void): unknown;
   };
 }
 
 const DISCONNECTED = 0;
+const CONNECTING = 1;
 const CLOSED = -2;
 
 const managerOf = (client: RawClient): Internals['connectionManager'] =>
@@ -72,10 +75,15 @@ export function sendTogether(client: RawClient): void {
   process.nextTick(() => process.nextTick(uncork));
 }
 
-/** The client takes half a packet of an old connection for the beginning of the new one's. */
-export function forgetPartialPacket(client: RawClient): void {
+/** The client takes half a packet of an old connection for the beginning of the new one's, and may read from it that its session has expired. Forgets such halves until the result is called. */
+export function forgetPartialPackets(client: RawClient): () => void {
   const manager = managerOf(client);
-  if (manager?.pendingBuffer != null) manager.pendingBuffer = null;
+  if (manager?.on === undefined) return () => {};
+  const onState = (state: number): void => {
+    if (state === CONNECTING) manager.pendingBuffer = null;
+  };
+  manager.on('state', onState);
+  return () => manager.removeListener?.('state', onState);
 }
 
 /** Its owner has closed it. The client itself tells nobody. */

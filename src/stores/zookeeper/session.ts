@@ -8,7 +8,7 @@ import { type RawClient, STATE } from './client.ts';
 import {
   connectOnce,
   dropLink,
-  forgetPartialPacket,
+  forgetPartialPackets,
   guardAnswers,
   isClosed,
   keepProcessAlive,
@@ -36,6 +36,7 @@ export class Session {
   readonly #pulse: Pulse;
   readonly #waiting = new Set<() => void>();
   readonly #tell: () => void;
+  readonly #stopForgetting: () => void;
   #isConnected = false;
   /** Whatever connection comes next was begun after this. */
   #disconnectedAt: Instant;
@@ -68,6 +69,7 @@ export class Session {
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));
     this.#pulse = new Pulse(clock, this.#liveness, beat, () => this.#dropLink());
     guardAnswers(client);
+    this.#stopForgetting = forgetPartialPackets(client);
     client.on('state', this.#onState);
     if (isOurs) connectOnce(client);
     if (client.getState().code === STATE.connected) this.#onConnected();
@@ -107,6 +109,7 @@ export class Session {
     if (this.#isOurs) this.#client.close();
     await closed;
     this.#client.removeListener('state', this.#onState);
+    this.#stopForgetting();
     this.#over('closed');
     // The client waits for the answer to its farewell for ever, and keeps the process alive.
     if (this.#isOurs) dropLink(this.#client);
@@ -181,7 +184,6 @@ export class Session {
     this.#isConnected = false;
     this.#disconnectedAt = instant(this.#clock);
     this.hub.reset();
-    forgetPartialPacket(this.#client);
     this.#pulse.start(this.#client.getSessionTimeout(), false);
     // The client says first that it is disconnected and then, without a word, that it is closed for good.
     process.nextTick(() => {
@@ -194,6 +196,8 @@ export class Session {
     this.#end = end;
     this.#isConnected = false;
     this.#pulse.stop();
+    // Of no more use to anybody; by itself it would wait for the server to hang up.
+    if (end !== 'closed') dropLink(this.#client);
     for (const done of [...this.#waiting]) done();
     this.#tell();
   }
