@@ -12,13 +12,13 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
-import { HandOvers } from '../redis/hand-overs.ts';
-import { LocalLines } from '../redis/local-line.ts';
+import { HandOvers } from '../hand-overs.ts';
+import { LocalLines } from '../local-lines.ts';
+import { Observers } from '../observers.ts';
 import { Batch } from './batch.ts';
 import { Lanes } from './lanes.ts';
 import { Listener } from './listener.ts';
 import { listNames, observe, prune, readClaims, vacuum } from './looking.ts';
-import { Observers } from './observers.ts';
 import { claimAnswer, claimOperation, releaseOperation, renewOperation } from './operation.ts';
 import { Pruner } from './pruner.ts';
 import { Schema } from './schema.ts';

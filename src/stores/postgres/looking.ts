@@ -1,5 +1,5 @@
 import type { StoredClaim } from '../../store/store.ts';
-import { modeOf } from '../sqlite/mode-columns.ts';
+import { modeOf } from '../mode-columns.ts';
 import type { Lanes } from './lanes.ts';
 import type { Schema } from './schema.ts';
 

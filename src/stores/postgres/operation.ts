@@ -1,6 +1,6 @@
 import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
 import type { ClaimRef, ClaimRequest } from '../../store/store.ts';
-import { columnsOf, modeOf } from '../sqlite/mode-columns.ts';
+import { columnsOf, modeOf } from '../mode-columns.ts';
 import type { Schema } from './schema.ts';
 import type { Statement } from './wire.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { LocalLines } from '../redis/local-line.ts';
+import { LocalLines } from '../local-lines.ts';
 import type { QuorumNode } from './node.ts';
 
 /** After the first node's word, so long for the others': a lock is free when a majority says so. */

@@ -12,17 +12,18 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
+import { HandOvers } from '../hand-overs.ts';
+import { LocalLines } from '../local-lines.ts';
+import { Observers, type OnChange } from '../observers.ts';
 import { Batch } from './batch.ts';
 import { runAlone, sendAlone } from './call.ts';
 import { Entering, type Refusal } from './entering.ts';
 import { Gate } from './gate.ts';
-import { HandOvers } from './hand-overs.ts';
 import { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 import { Listener } from './listener.ts';
 import { listNames } from './listing.ts';
-import { LocalLines } from './local-line.ts';
-import { Observers, type OnChange } from './observers.ts';
+import { observe } from './observing.ts';
 import {
   claimOperation,
   type ReleaseRequest,
@@ -111,7 +112,9 @@ export class RedisStore implements Replicating {
       onChanged: (key, mayFree) => this.#observers.tell(this.#nameOf(key), mayFree),
       onBreak: () => this.#onBreak(),
     });
-    this.#observers = new Observers(this.#gate, this.#keys, this.#clock, this.#listener);
+    this.#observers = new Observers(this.#clock, (name, forMs) =>
+      observe(this.#gate, this.#keys, this.#listener, name, forMs),
+    );
     const claims = claimOperation(this.#keys, {
       lineMax: options.lineMax ?? DEFAULTS.lineMax,
       channel: () => (this.#listener.isUp ? this.#listener.channel : '-'),

@@ -1,8 +1,8 @@
 import { LineFullError, ModeMismatchError } from '../../errors.ts';
 import { agree, fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode } from '../../store/store.ts';
+import { columnsOf, type Holders, modeOf, presentMode, weightHeld } from '../mode-columns.ts';
 import type { Unit } from './batch-queue.ts';
-import { columnsOf, type Holders, modeOf, presentMode, weightHeld } from './mode-columns.ts';
 import { isGone } from './process-mark.ts';
 
 /** Now, as the rows count it. */

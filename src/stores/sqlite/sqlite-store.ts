@@ -12,12 +12,12 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
+import { columnsOf } from '../mode-columns.ts';
 import { BatchQueue, type Unit } from './batch-queue.ts';
 import type { Connection } from './connection.ts';
 import { type Host, hostOf } from './host.ts';
 import type { SqliteDatabase } from './library.ts';
 import { Line, type Now } from './line.ts';
-import { columnsOf } from './mode-columns.ts';
 import { isGone } from './process-mark.ts';
 import { sourceOf } from './source.ts';
 import { type ClaimRow, describeClaim } from './stored-claim.ts';

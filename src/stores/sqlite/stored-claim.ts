@@ -1,5 +1,5 @@
 import type { StoredClaim } from '../../store/store.ts';
-import { modeOf } from './mode-columns.ts';
+import { modeOf } from '../mode-columns.ts';
 
 /** A row of the statement `read`. */
 export interface ClaimRow {

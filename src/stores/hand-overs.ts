@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 
 /** A little more than a claim that was granted unasked lives until its owner confirms it (`HANDED_MS` of `scripts/line.lua`). */
 const UNCONFIRMED_MS = 5_100;

@@ -1,12 +1,7 @@
-import type { Clock, Timer } from '../../clock.ts';
-import { observeScript } from '../../generated/redis-scripts.ts';
-import { runAlone, sendAlone } from './call.ts';
-import type { Gate } from './gate.ts';
-import type { Keys } from './keys.ts';
-import type { Listener } from './listener.ts';
+import type { Clock, Timer } from '../clock.ts';
 
 /** For how long the server tells us of a lock unless we ask again, and how often we do. */
-const OBSERVED_MS = 60_000;
+export const OBSERVED_MS = 60_000;
 const AGAIN_MS = 20_000;
 
 /** `mayFree`: somebody may go on because of what has happened. */
@@ -17,21 +12,16 @@ interface Observed {
   timer: Timer | null;
 }
 
-/**
- * Who wants to hear of every change of a lock. The lock's line says so while somebody does, so a lock that nobody observes publishes nothing.
- */
+/** Who wants to hear of every change of a lock. The server knows while somebody does, so a lock that nobody observes tells nobody. */
 export class Observers {
-  readonly #gate: Gate;
-  readonly #keys: Keys;
   readonly #clock: Clock;
-  readonly #listener: Listener;
+  /** Asks the server to tell us of this lock for so long; 0: no more. */
+  readonly #ask: (name: string, forMs: number) => Promise<void>;
   readonly #observed = new Map<string, Observed>();
 
-  constructor(gate: Gate, keys: Keys, clock: Clock, listener: Listener) {
-    this.#gate = gate;
-    this.#keys = keys;
+  constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<void>) {
     this.#clock = clock;
-    this.#listener = listener;
+    this.#ask = ask;
   }
 
   get isEmpty(): boolean {
@@ -49,25 +39,28 @@ export class Observers {
     };
   }
 
-  /** Asks the server to tell us. Never rejects: this is a hint, and whoever observes asks now and then anyway. */
+  /** Never rejects: this is a hint, and whoever observes asks now and then anyway. */
   async register(name: string): Promise<void> {
     const observed = this.#observed.get(name);
     if (observed === undefined) return;
     observed.timer?.cancel();
     observed.timer = this.#clock.startTimer(AGAIN_MS, () => void this.register(name));
-    const args = [this.#listener.channel, `${OBSERVED_MS}`];
-    await runAlone(this.#gate, observeScript, [this.#keys.line(name)], args, undefined).catch(() => {});
+    await this.#ask(name, OBSERVED_MS).catch(() => {});
   }
 
-  tell(name: string, mayFree: boolean): void {
+  tell(name: string, mayFree = true): void {
     for (const wake of this.#observed.get(name)?.wakes ?? []) wake(mayFree);
   }
 
-  /** The server may have found nobody listening and have struck us off. */
+  tellAll(): void {
+    for (const name of [...this.#observed.keys()]) this.tell(name);
+  }
+
+  /** Something may have been missed. */
   onBreak(): void {
     for (const name of [...this.#observed.keys()]) {
-      if (this.#listener.isUp) void this.register(name);
-      this.tell(name, true);
+      void this.register(name);
+      this.tell(name);
     }
   }
 
@@ -80,8 +73,6 @@ export class Observers {
     observed.timer?.cancel();
     if (this.#observed.get(name) !== observed) return;
     this.#observed.delete(name);
-    void sendAlone(this.#gate, 'zrem', [this.#keys.line(name), this.#listener.channel], undefined).catch(
-      () => {},
-    );
+    void this.#ask(name, 0).catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 
 /** The waiters of this process for one lock, in the order in which they came. */
 interface LocalLine {

@@ -1,5 +1,5 @@
-import { capacityOf, weightOf } from '../../store/grant-rule.ts';
-import type { Mode } from '../../store/store.ts';
+import { capacityOf, weightOf } from '../store/grant-rule.ts';
+import type { Mode } from '../store/store.ts';
 
 /** A mode as two numbers: see `schema.ts`. */
 export interface ModeColumns {
