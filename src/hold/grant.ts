@@ -66,18 +66,18 @@ export class Grant implements LaneEntry {
     this.mode = mode;
     this.fence = fence;
     this.ttlMs = settings.ttlMs;
-    this.renew = settings.renew;
+    // A session has to be confirmed however long the hold is to last.
+    this.renew = settings.renew || this.#isSession;
     this.renewEveryMs = settings.renewEveryMs;
     this.grantedAt = sent;
     this.trust = new Trust(core.clock, sent, validForMs, !this.#isSession);
     this.#maxHoldMs = settings.maxHoldMs;
-    if (!settings.renew) this.setTtl(settings.ttlMs);
+    if (this.renew && !settings.renew) this.#unrenewedMs = settings.ttlMs;
   }
 
-  /** A session outlives any TTL, so there the core itself ends a hold that asked not to be renewed. */
-  setTtl(ttlMs: number): void {
-    this.ttlMs = ttlMs;
-    if (!this.renew && this.#isSession) this.#unrenewedMs = this.heldForMs() + ttlMs;
+  /** A session outlives any TTL, so there the core itself ends a hold that asked not to be renewed. The user has moved that end. */
+  moveEnd(ttlMs: number): void {
+    if (this.#unrenewedMs !== Number.POSITIVE_INFINITY) this.#unrenewedMs = this.heldForMs() + ttlMs;
   }
 
   /** How long after the grant it ends whatever the store says. */

@@ -73,6 +73,7 @@ export class Keepalive {
     grant.assertHeld();
     const failure = await this.#renew(grant, ttlMs);
     if (failure !== null) throw failure;
+    grant.moveEnd(ttlMs);
     grant.assertHeld();
   }
 
@@ -158,7 +159,7 @@ export class Keepalive {
       return;
     }
     if (!grant.trust.confirm(sent, outcome.validForMs)) return;
-    grant.setTtl(ttlMs);
+    grant.ttlMs = ttlMs;
     if (grant.remainingMs() === 0) return;
     const tookMs = this.#core.clock.monotonicMs() - sent.monotonicMs;
     this.#core.emit('renewed', grant.ref, { tookMs, validForMs: outcome.validForMs });

@@ -47,6 +47,17 @@ describe('on a session store', () => {
     expect(await inner.read('a')).toHaveLength(1);
   });
 
+  it('a hold that is not to be renewed lasts its time, however soon the session has to be confirmed', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 30_000, renew: false });
+    const next = outcomeOf(session().locks.mutex('a').acquire({ waitMs: 60_000 }));
+    await clock.advance(29_990);
+    hold.assertHeld();
+    expect(next.state).toBe('pending');
+    await clock.advance(20);
+    expect([hold.remainingMs, next.state]).toEqual([0, 'kept']);
+  });
+
   it('the core itself ends a hold at maxHoldMs, by releasing', async () => {
     const { clock, session } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ maxHoldMs: 7_000 });
