@@ -129,7 +129,7 @@ export function resolve(base: Settings, options: AcquireOptions | undefined): Se
   if (settings.renewEveryMs !== null) {
     checkDuration('renewEveryMs', settings.renewEveryMs);
     if (settings.renewEveryMs >= settings.ttlMs) {
-      throw new InvalidArgumentError('renewEveryMs', `must be shorter than ttlMs (${settings.ttlMs})`);
+      throw new InvalidArgumentError('renewEveryMs', 'must be shorter than ttlMs');
     }
   }
   return settings;

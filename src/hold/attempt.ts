@@ -36,6 +36,8 @@ export class Attempt {
   #watch: Promise<AsyncDisposable> | null = null;
 
   constructor(core: Core, want: Want) {
+    core.assertOpen();
+    want.settings.signal?.throwIfAborted();
     this.core = core;
     this.#want = want;
     this.#ref = { name: want.name, id: want.id ?? core.nextId() };
@@ -53,13 +55,31 @@ export class Attempt {
     return this.#want.settings.waitMs - this.#waitedMs(this.#want.startedMs);
   }
 
-  /** Rejects as the store does, or with the reason why the wait was cut short. */
-  askOnce(): Promise<Grant | null> {
-    return new Promise((resolve, reject) => this.#ask(false, DEFAULTS.commandMs, resolve, reject));
+  /** One try: a grant, or `null` when it is held by another. Fails as the store does, or with the reason why it was cut short. */
+  once(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
+    const onAnswer = (grant: Grant | null): void => {
+      if (grant === null) this.#announceRefusal('held', null);
+      this.#end();
+      done(grant);
+    };
+    this.#ask(false, DEFAULTS.commandMs, onAnswer, (error) => this.#fail(error, failed));
   }
 
-  /** Likewise, but a failing store counts as a refusal. */
-  askPatiently(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
+  /** Asks, and waits for as long as it may. */
+  untilGranted(done: (grant: Grant) => void, failed: (error: unknown) => void): void {
+    const onFailed = (error: unknown): void => this.#fail(error, failed);
+    this.#askPatiently((grant) => {
+      if (grant === null) {
+        this.#waitInLine(done).catch(onFailed);
+        return;
+      }
+      this.#end();
+      done(grant);
+    }, onFailed);
+  }
+
+  /** A failing store counts as a refusal. */
+  #askPatiently(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
     this.#isPatient = true;
     const { waitMs } = this.#want.settings;
     const limitMs = waitMs === 0 ? DEFAULTS.commandMs : Math.max(this.#leftMs, COMMAND_MS_MIN);
@@ -174,21 +194,28 @@ export class Attempt {
    * The only waiting loop, after a first refusal: listen, claim again to close the gap, and then sleep until woken or until the store's own safety
    * net says to ask again. While the store is out of reach it tries again, until the wait runs out.
    */
-  async waitInLine(onGranted: (grant: Grant) => void): Promise<void> {
+  async #waitInLine(done: (grant: Grant) => void): Promise<void> {
     const wait = this.#beginWait();
     while (this.#leftMs > 0) {
       const listening = this.#failure === null && this.#watch === null && (await this.#listen(wait));
       if (!listening) await wait.sleep(Math.min(this.#delayMs(), this.#leftMs));
       wait.throwIfStopped();
-      await this.#refusal(onGranted);
+      await this.#refusal(done);
     }
     throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs(this.#want.startedMs)));
   }
 
-  /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, as each promise on its way would hold it up. */
-  #refusal(onGranted: (grant: Grant) => void): Promise<void> {
+  /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, who goes on before we tidy up. */
+  #refusal(done: (grant: Grant) => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.askPatiently((grant) => (grant === null ? resolve() : onGranted(grant)), reject);
+      this.#askPatiently((grant) => {
+        if (grant === null) {
+          resolve();
+          return;
+        }
+        done(grant);
+        queueMicrotask(() => this.#end());
+      }, reject);
     });
   }
 
@@ -234,19 +261,21 @@ export class Attempt {
   }
 
   /** No hold came of it: remove what the store may have of us, in the background. */
-  abandon(error: unknown): void {
+  #fail(error: unknown, failed: (error: unknown) => void): void {
     this.#abandoned = true;
     if (this.#mayStand) this.#cleanUp();
     const isStopped = this.#wait?.isStopped === true;
     const why = error instanceof AcquireTimeoutError ? 'timeout' : isStopped ? 'aborted' : 'failed';
-    this.announceRefusal(why, error);
+    this.#announceRefusal(why, error);
+    this.#end();
+    failed(error);
   }
 
-  announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {
+  #announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {
     this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(), why, error });
   }
 
-  end(): void {
+  #end(): void {
     this.core.endWork();
     this.#wait?.end();
     this.#stopWatching();

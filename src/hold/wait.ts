@@ -1,4 +1,3 @@
-import type { Timer } from '../clock.ts';
 import type { Closable, Core } from '../core.ts';
 import type { ClosedError } from '../errors.ts';
 import { onAbort } from './abort.ts';
@@ -10,7 +9,6 @@ import { onAbort } from './abort.ts';
 export class Wait implements Closable {
   readonly #core: Core;
   readonly #stopListening: () => void;
-  #timer: Timer | null = null;
   #keepsAlive = false;
   #rise: (() => void) | null = null;
   #woken = false;
@@ -62,14 +60,13 @@ export class Wait implements Closable {
       return Promise.resolve();
     }
     return new Promise<void>((resolve, reject) => {
+      const timer = this.#core.clock.startTimer(ms, this.wake);
       this.#rise = () => {
         this.#rise = null;
-        this.#timer?.cancel();
-        this.#timer = null;
+        timer.cancel();
         if (this.#stopped === null) resolve();
         else reject(this.#stopped.reason);
       };
-      this.#timer = this.#core.clock.startTimer(ms, this.wake);
     });
   }
 

@@ -85,7 +85,7 @@ export class AllLock implements Lockable<HoldAll> {
 
 function resolveAll(base: Settings, options: AcquireOptions | undefined): Settings {
   const settings = resolve(base, options);
-  if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'is not for several locks at once');
+  if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'is not for several locks');
   return settings;
 }
 
