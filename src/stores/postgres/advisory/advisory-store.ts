@@ -13,7 +13,6 @@ import type {
   WatchTarget,
 } from '../../../store/store.ts';
 import { Watchers } from '../../memory/watchers.ts';
-import { Observers } from './observers.ts';
 import { dialOf, type PostgresPool } from '../dial.ts';
 import type { Key } from '../key.ts';
 import type { Dial } from '../wire.ts';
@@ -22,6 +21,7 @@ import { Budget } from './budget.ts';
 import { KeyFinder } from './key-finder.ts';
 import { LockTable } from './lock-table.ts';
 import { Looking } from './looking.ts';
+import { Observers } from './observers.ts';
 import { TRUST_MS } from './session.ts';
 import { Sessions } from './sessions.ts';
 import { CHANNEL } from './statement.ts';
