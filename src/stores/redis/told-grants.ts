@@ -22,12 +22,15 @@ export class ToldGrants {
   readonly #told = new Map<string, Told>();
   #serverMs = 0;
   #sentAt: Instant | null = null;
+  #forgotAtMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   setServerTime(serverMs: number, sentAt: Instant): void {
+    // An answer that was on its way all the time: the clock of a server that may not be ours any more.
+    if (sentAt.monotonicMs < this.#forgotAtMs) return;
     this.#serverMs = serverMs;
     this.#sentAt = sentAt;
   }
@@ -44,6 +47,7 @@ export class ToldGrants {
   forget(): void {
     this.#told.clear();
     this.#sentAt = null;
+    this.#forgotAtMs = this.#clock.monotonicMs();
   }
 
   /** The grant that this claim was told of, once; `null` when there is none, or when it is better to ask. */
