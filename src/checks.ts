@@ -62,8 +62,7 @@ export function checkOwner(owner: string): void {
 
 /** Throws `UnsupportedError` for a primitive that this store cannot have. */
 export function checkTrait({ traits }: Store, trait: 'counting' | 'remembers', primitive: string): void {
-  if (!traits[trait])
-    throw new UnsupportedError(`This store has no ${primitive}`);
+  if (!traits[trait]) throw new UnsupportedError(`This store has no ${primitive}`);
 }
 
 /** Input can be anything, also a symbol or a megabyte of text. */

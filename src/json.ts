@@ -28,7 +28,7 @@ export function encodeMetadata(metadata: JsonObject, bytesMax: number): string {
 function copy(value: unknown, depth: number): JsonValue {
   if (depth > DEPTH_MAX) throw new Error('too many levels');
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
-  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  if (Number.isFinite(value)) return value as number;
   if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1));
   if (typeof value !== 'object') throw new Error(`a ${typeof value}`);
   // The prototype of another realm's objects is not ours, but like ours it has none itself.

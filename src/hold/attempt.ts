@@ -62,7 +62,7 @@ export class Attempt {
       this.#end();
       done(grant);
     };
-    this.#ask(false, DEFAULTS.commandMs, onAnswer, (error) => this.#fail(error, failed));
+    this.#ask(false, this.#limitMs, onAnswer, (error) => this.#fail(error, failed));
   }
 
   /** Asks, and waits for as long as it may. */
@@ -81,9 +81,14 @@ export class Attempt {
   /** A failing store counts as a refusal. */
   #askPatiently(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
     this.#isPatient = true;
-    const { waitMs } = this.#want.settings;
-    const limitMs = waitMs === 0 ? DEFAULTS.commandMs : Math.max(this.#leftMs, COMMAND_MS_MIN);
-    this.#ask(waitMs > 0, Math.min(limitMs, DEFAULTS.commandMs), done, failed);
+    this.#ask(this.#want.settings.waitMs > 0, this.#limitMs, done, failed);
+  }
+
+  /** How long the store may take to answer. */
+  get #limitMs(): number {
+    const { commandMs } = DEFAULTS;
+    if (this.#want.settings.waitMs === 0) return commandMs;
+    return Math.min(Math.max(this.#leftMs, COMMAND_MS_MIN), commandMs);
   }
 
   #ask(
@@ -272,7 +277,7 @@ export class Attempt {
   }
 
   #announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {
-    this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(), why, error });
+    if (!this.#want.isQuiet) this.core.emit('refused', this.#ref, { waitedMs: this.#waitedMs(), why, error });
   }
 
   #end(): void {

@@ -1,5 +1,5 @@
 import type { Core } from '../core.ts';
-import { DEFAULTS } from '../options.ts';
+import { DEFAULTS, type PollBounds } from '../options.ts';
 import type { ClaimRef } from '../store/store.ts';
 import { isStoreError, isUnknown } from './command.ts';
 import { backoff, pause } from './pause.ts';
@@ -7,19 +7,10 @@ import { backoff, pause } from './pause.ts';
 /** The last command about a claim. Resolves to whether it found the claim. */
 export type Farewell = (signal: AbortSignal) => Promise<boolean>;
 
-/** How long each try may take, what lies between two, and whether somebody waits for the answer. */
-interface Patience {
-  readonly tryMs: number;
-  readonly min: number;
-  readonly max: number;
-  readonly keepAlive: boolean;
-}
-
-/** How long it is tried before the caller is told that it failed. */
+/** How long it is tried before the caller is told that it failed, how long each try may take, and what lies between two. */
 const ANSWER_MS = 5_000;
 export const TRY_MS = 1_500;
-const AWAITED: Patience = { tryMs: TRY_MS, min: 200, max: 200, keepAlive: true };
-const UNHEARD: Patience = { tryMs: DEFAULTS.commandMs, ...DEFAULTS.retryMs, keepAlive: false };
+const AWAITED = { min: 200, max: 200 };
 
 /** `unknown`: some try before the answer may have been carried out unheard. */
 export interface Answer {
@@ -32,7 +23,7 @@ export async function sendAgain(
   core: Core,
   send: Farewell,
   failure: unknown,
-  { tryMs, keepAlive, ...delays } = AWAITED,
+  delays: PollBounds = AWAITED,
   forMs = ANSWER_MS,
 ): Promise<Answer> {
   const { commands, clock } = core;
@@ -41,9 +32,9 @@ export async function sendAgain(
     unknown ||= isUnknown(error);
     const delayMs = backoff(clock, attempt, delays);
     if (!isStoreError(error) || clock.monotonicMs() + delayMs >= endMs) throw error;
-    await pause(clock, delayMs, { keepAlive });
+    await pause(clock, delayMs, { keepAlive: delays === AWAITED });
     try {
-      return { found: await commands.run(send, tryMs), unknown };
+      return { found: await commands.run(send, TRY_MS), unknown };
     } catch (again) {
       error = again;
     }
@@ -52,8 +43,8 @@ export async function sendAgain(
 
 /** Sends it in the background until the store answers, or until there can be nothing left to say it to. */
 export function insist(core: Core, send: Farewell, forMs: number): void {
-  const sent = core.commands.run(send, UNHEARD.tryMs);
-  core.background(sent.catch((error) => sendAgain(core, send, error, UNHEARD, forMs)));
+  const sent = core.commands.run(send, TRY_MS);
+  core.background(sent.catch((error) => sendAgain(core, send, error, DEFAULTS.retryMs, forMs)));
 }
 
 /**

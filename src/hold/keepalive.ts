@@ -27,9 +27,6 @@ const RENEW_SHARE_MAX = 3 / 4;
 export class Keepalive {
   readonly #core: Core;
   readonly #lanes = new Map<number, Lane<Grant>>();
-  /** Almost all holds of a Locks are renewed at the same interval. */
-  #lastLane: Lane<Grant> | null = null;
-  #lastEveryMs = 0;
   #jumpTimer: Timer | null = null;
   #clockGapMs = 0;
 
@@ -95,8 +92,6 @@ export class Keepalive {
 
   /** Two significant digits, so that slightly different grants share a lane. */
   #laneFor(everyMs: number): Lane<Grant> {
-    if (everyMs === this.#lastEveryMs && this.#lastLane !== null) return this.#lastLane;
-    this.#lastEveryMs = everyMs;
     const delayMs = Math.max(Number(everyMs.toPrecision(2)), 1);
     let lane = this.#lanes.get(delayMs);
     if (lane === undefined) {
@@ -105,7 +100,6 @@ export class Keepalive {
       });
       this.#lanes.set(delayMs, lane);
     }
-    this.#lastLane = lane;
     return lane;
   }
 

@@ -35,7 +35,7 @@ export async function runHeld<H extends Runnable, T>(
   if (lost !== null || !(await givenUp(hold, giveUp))) {
     // Also when lost: the store may still think it ours, and others wait for it.
     if (lost !== null) await hold.release().catch(() => {});
-    const { lock, fence, how } = lost ?? lossOf(hold) ?? new HoldLostError('', null, 'taken');
+    const { lock, fence, how } = (lost ?? lossOf(hold)) as HoldLostError;
     throw new HoldLostError(lock, fence, how, value);
   }
   return value;

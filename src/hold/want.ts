@@ -10,6 +10,8 @@ export interface Want {
   readonly id?: string;
   /** By the monotonic clock. Given where the wait has begun with other claims. */
   readonly startedMs?: number;
+  /** A refusal is no event. */
+  readonly isQuiet?: boolean;
   /** It is enough that the claim was granted: nobody will hold it, and it runs out by itself. */
   readonly detached?: boolean;
 }

@@ -5,7 +5,6 @@ import { acquire, tryAcquire } from '../hold/acquire.ts';
 import { type Hold, holdOn } from '../hold/hold.ts';
 import { pause } from '../hold/pause.ts';
 import { runHeld } from '../hold/run.ts';
-import type { Want } from '../hold/want.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
 import type { Lockable } from './lockable.ts';
 import { EXCLUSIVE } from './mutex.ts';
@@ -19,8 +18,8 @@ export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
 }
 
 /**
- * All of these locks or none. They are taken one after the other in the order of their names' bytes, the same in every program, so that no two can wait for each
- * other in a circle; what was taken is given back when one cannot be had.
+ * All of these locks or none. First all of them are tried at once, which a store may send as one call. When that fails they are taken one after the other in the order
+ * of their names' bytes, the same in every program, so that no two can wait for each other in a circle; what was taken is given back when one cannot be had.
  */
 export class AllLock implements Lockable<HoldAll> {
   readonly #core: Core;
@@ -40,8 +39,10 @@ export class AllLock implements Lockable<HoldAll> {
     const settings = resolveAll(this.#settings, options);
     const { clock } = this.#core;
     const startedMs = clock.monotonicMs();
+    const atOnce = this.#names.length > 1 && (await this.#takeAtOnce(settings, true).catch(() => null));
+    if (atOnce) return atOnce;
     for (;;) {
-      const hold = await this.#take(settings, (want) => acquire(this.#core, { ...want, startedMs }, holdOn));
+      const hold = await this.#takeInTurn(settings, startedMs);
       if (hold !== null) return hold;
       // One of the first was lost while we waited for the last: begin again with what is left of the wait.
       const waitedMs = clock.monotonicMs() - startedMs;
@@ -50,8 +51,7 @@ export class AllLock implements Lockable<HoldAll> {
   }
 
   async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<HoldAll | null> {
-    const settings = resolveAll(this.#settings, options);
-    return await this.#take(settings, (want) => tryAcquire(this.#core, want, holdOn));
+    return await this.#takeAtOnce(resolveAll(this.#settings, options), false);
   }
 
   async run<T>(fn: (hold: HoldAll) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
@@ -59,27 +59,45 @@ export class AllLock implements Lockable<HoldAll> {
     return await runHeld(await this.acquire(options), fn);
   }
 
-  async #take(settings: Settings, takeOne: (want: Want) => Promise<Hold | null>): Promise<HoldAll | null> {
+  /** Waits for none of them. `isQuiet`: a refusal is not the end of it, and nobody has to hear of it. */
+  async #takeAtOnce(settings: Settings, isQuiet: boolean): Promise<HoldAll | null> {
     const id = this.#core.nextId();
-    const holds: Hold[] = [];
-    let areHeld = false;
-    try {
-      for (const name of this.#names) {
-        const hold = await takeOne({ name, id: `${id}.${holds.length}`, mode: EXCLUSIVE, settings });
-        if (hold === null) return null;
-        holds.push(hold);
-      }
-      areHeld = holds.every((hold) => hold.remainingMs > 0);
-      return areHeld ? new Holds(id, holds) : null;
-    } finally {
-      if (!areHeld) await this.#giveBack(holds);
-    }
+    const tries = this.#names.map((name, n) =>
+      tryAcquire(this.#core, { name, id: `${id}.${n}`, mode: EXCLUSIVE, settings, isQuiet }, holdOn),
+    );
+    const settled = (await Promise.allSettled(tries)) as { readonly value?: Hold | null }[];
+    const hold = await this.#keep(
+      id,
+      settled.flatMap(({ value }) => value ?? []),
+    );
+    // Throws what the first to fail did.
+    await Promise.all(tries);
+    return hold;
   }
 
-  /** Not for long: a release that fails is tried again in the background, and must not hide why we give them back. */
-  async #giveBack(holds: readonly Hold[]): Promise<void> {
+  async #takeInTurn(settings: Settings, startedMs: number): Promise<HoldAll | null> {
+    const id = this.#core.nextId();
+    const holds: Hold[] = [];
+    let all: HoldAll | null = null;
+    try {
+      for (const name of this.#names) {
+        const want = { name, id: `${id}.${holds.length}`, mode: EXCLUSIVE, settings, startedMs };
+        holds.push(await acquire(this.#core, want, holdOn));
+      }
+    } finally {
+      all = await this.#keep(id, holds);
+    }
+    return all;
+  }
+
+  /** All of them, or none: then they are given back. */
+  async #keep(id: string, holds: readonly Hold[]): Promise<HoldAll | null> {
+    if (holds.length === this.#names.length && holds.every((hold) => hold.remainingMs > 0))
+      return new Holds(id, holds);
     const given = Promise.allSettled(holds.map((hold) => hold.release()));
+    // Not for long: a release that fails is tried again in the background, and must not hide why we give them back.
     await Promise.race([given, pause(this.#core.clock, DEFAULTS.explainMs)]);
+    return null;
   }
 }
 

@@ -28,6 +28,16 @@ describe.each(LIBRARIES)('what is asked at once travels together, under %s', (li
     expect((await scriptCalls()) / rounds).toBeLessThanOrEqual(30);
   });
 
+  it('several locks at once are one call to take and one to give back', async () => {
+    const locks = await stage.locks(library, stage.server.url);
+    await (await locks.mutex('warm').acquire()).release();
+    await stage.admin.config('RESETSTAT');
+    const hold = await locks.all(['c', 'a', 'b', 'd']).acquire();
+    expect([hold.names, await scriptCalls()]).toEqual([['a', 'b', 'c', 'd'], 1]);
+    expect(await hold.release()).toBe(true);
+    expect(await scriptCalls()).toBe(2);
+  });
+
   it('10,000 holds are renewed in at most 100 calls a round', async () => {
     const locks = await stage.locks(library, stage.server.url, { ttlMs: 9_000 });
     let renewed = 0;

@@ -112,6 +112,16 @@ it('all of several locks are taken across slots, in order, and given back when o
   await one.release();
 });
 
+it('all of several locks within a slot are one call to take and one to give back', async () => {
+  const locks = await stage.locks('ioredis');
+  await (await locks.mutex('{one}').acquire()).release();
+  const before = await scriptCalls();
+  const hold = await locks.all(['{one} 1', '{one} 2', '{one} 3']).acquire();
+  expect((await scriptCalls()) - before).toBe(1);
+  await hold.release();
+  expect((await scriptCalls()) - before).toBe(2);
+});
+
 it('two programs that take the same locks in another order never wait for each other for ever', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
   let turns = 0;

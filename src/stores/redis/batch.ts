@@ -74,7 +74,7 @@ const CALLS_MAX = 8;
 const SLOW_MS = 250;
 
 /**
- * The first request goes out at once; what else is asked in the same tick travels as one script call. While many calls are on their way, what comes meanwhile is
+ * What is asked in one breath goes out at once, as one script call; while something is on its way, so does what is asked in one tick. While many calls are on their way, what comes meanwhile is
  * gathered for the next, so the calls grow with the load. Nothing waits on a timer.
  */
 export class Batch<Request, Result> {
@@ -106,23 +106,19 @@ export class Batch<Request, Result> {
         return;
       }
       if (!this.#isWatchingSlow) this.#watchSlow();
-      // With nothing on its way there is nothing to gain by waiting for company.
-      if (this.isIdle && this.#gate.isOpen) this.#send([item]);
-      else this.#enqueue(item);
+      this.#queue.push(item);
+      if (this.#isDue) return;
+      this.#isDue = true;
+      // With nothing on its way there is little to gain by waiting for company: only for what is asked in the same breath, such as several locks at once.
+      if (this.#calls.length === 0) queueMicrotask(this.#flush);
+      // After the microtasks of this tick, so that whatever they ask for travels along.
+      else process.nextTick(this.#flush);
     });
   }
 
   /** Nothing is on its way, and nothing waits to be sent. */
   get isIdle(): boolean {
     return this.#calls.length === 0 && this.#queue.length === 0;
-  }
-
-  #enqueue(item: Item<Request, Result>): void {
-    this.#queue.push(item);
-    if (this.#isDue) return;
-    // After the microtasks of this tick, so that whatever they ask for travels along.
-    this.#isDue = true;
-    process.nextTick(this.#flush);
   }
 
   readonly #flush = (): void => {
