@@ -115,8 +115,8 @@ export class ClusterLink implements Link {
           resolve(reply);
         },
         (error: unknown) => {
-          settle();
-          resolve(this.#onError(error, slot, name, args, tries));
+          // Who was told that there is no answer has asked again since; to follow a redirect now would do it twice.
+          if (settle()) resolve(this.#onError(error, slot, name, args, tries));
         },
       );
     });

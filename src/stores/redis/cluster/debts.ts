@@ -27,8 +27,8 @@ export class Debts {
     this.#onSilence = onSilence;
   }
 
-  /** The result is called when the answer is there. */
-  add(address: string, slot: number, reject: (error: Error) => void): () => void {
+  /** The result is called when the answer is there, and says whether anybody still waits for it: a debt that was written off is nobody's any more. */
+  add(address: string, slot: number, reject: (error: Error) => void): () => boolean {
     let debtor = this.#debtors.get(address);
     if (debtor === undefined) {
       debtor = { debts: new Set(), heardMs: 0 };
@@ -41,8 +41,10 @@ export class Debts {
     this.#timer ??= this.#clock.startTimer(SILENT_MS, () => this.#look());
     const owner = debtor;
     return () => {
+      const isOwed = debts.delete(debt);
       // Only while more is owed does it matter when the last answer came.
-      if (debts.delete(debt) && debts.size > 0) owner.heardMs = this.#clock.monotonicMs();
+      if (isOwed && debts.size > 0) owner.heardMs = this.#clock.monotonicMs();
+      return isOwed;
     };
   }
 
