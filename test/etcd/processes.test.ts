@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
 
@@ -67,5 +68,9 @@ describe.concurrent('a process that holds a lock of etcd', () => {
     const [code] = (await once(child, 'exit')) as [number | null];
     expect(code).toBe(0);
     await (await open().mutex('left').acquire()).release();
+  });
+
+  it('closes the store, goes on, and ends by itself', async () => {
+    expect(await leave(`etcd://${cluster.addresses.join(',')}`)).toBe(LEFT);
   });
 });

@@ -6,6 +6,7 @@ import { createLocks, openLocks } from '../../src/index.ts';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/advisory/advisory-store.ts';
 import { hashText } from '../../src/stores/postgres/advisory/hash.ts';
 import { request } from '../../src/testing/store-case.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { type PostgresServer, startPostgres } from '../support/servers/postgres.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
 
@@ -110,6 +111,10 @@ it('opens by URL', async () => {
   await locks.close({ drainMs: 0 });
   expect(tryFrom("hashtextextended('url', 0)")).toBe('t');
   await expect(openLocks(`${stage.url}?mode=advice`)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+});
+
+it('a process that closes it goes on, and ends by itself', async () => {
+  expect(await leave(`${stage.url}?mode=advisory`)).toBe(LEFT);
 });
 
 describe('one session for all', () => {

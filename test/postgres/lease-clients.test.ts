@@ -9,6 +9,7 @@ import { parsePostgresUrl } from '../../src/stores/postgres/open.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { eventually } from '../redis/support/stage.ts';
 import { makePool, PG_LIBRARIES } from '../support/postgres-subject.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -54,6 +55,10 @@ describe('by URL', () => {
     });
     await locks.close();
     expect(await stage.query('SELECT name FROM by_url.locks')).toEqual([{ name: 'x' }]);
+  });
+
+  it('a process that closes it goes on, and ends by itself', async () => {
+    expect(await leave(`${stage.url}?mode=lease&schema=by_url`)).toBe(LEFT);
   });
 
   it('takes what is ours out of it, and leaves the rest as it is', () => {

@@ -7,6 +7,7 @@ import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
 import { freePorts } from '../support/servers/ports.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
@@ -245,6 +246,10 @@ describe('opened from a URL', () => {
     for (const hold of holds) expect(await hold.release()).toBe(true);
     await locks.close();
     await eventually('they are gone', async () => (await connections()) <= before);
+  });
+
+  it('a process that closes it goes on, and ends by itself', async () => {
+    expect(await leave(stage.cluster.url)).toBe(LEFT);
   });
 
   it.each(['redis+cluster://', 'redis+cluster://a,,b', 'redis+cluster://a,a', 'redis+cluster://a?b'])(

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { LIBRARIES, openClient } from '../support/redis-clients.ts';
 import { type Stage, startStage } from './support/stage.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
@@ -28,6 +29,10 @@ it('twenty processes that read, sleep and write a file under one lock lose no up
   await Promise.all(workers.map((worker) => worker.exited));
   expect(readFileSync(path, 'utf8')).toBe('2000');
 }, 120_000);
+
+it('a process that closes it goes on, and ends by itself', async () => {
+  expect(await leave(stage.server.url)).toBe(LEFT);
+});
 
 it.each(LIBRARIES)(
   'row 1: the late write of a process that was paused past its lease is refused by the gate (%s)',

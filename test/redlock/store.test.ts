@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { redlockStore } from '../../src/stores/redis/index.ts';
 import { eventually } from '../redis/support/stage.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { LIBRARIES } from '../support/redis-clients.ts';
 import { type Stage, startRedlockStage } from './support/stage.ts';
 
@@ -209,6 +210,10 @@ describe('opened from a URL', () => {
     await hold.release();
     await locks.close();
     await eventually('they are gone', async () => (await connections()) <= before);
+  });
+
+  it('a process that closes it goes on, and ends by itself', async () => {
+    expect(await leave(`redlock://${hosts()}`)).toBe(LEFT);
   });
 
   it.each(['redlock://', 'redlock://a,,b', 'redlock://a,b,a', 'redlock://a,b/x?y'])(

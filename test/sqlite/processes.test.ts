@@ -2,12 +2,17 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { createLocks, type Store } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
 
 const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
+
+it('a process that closes it goes on, and ends by itself', async () => {
+  expect(await leave(`sqlite:${folder.file('left.db')}`)).toBe(LEFT);
+});
 
 describe('many processes on one file', () => {
   it('twenty of them lose no update in 1,000 of read, sleep and write', async () => {

@@ -95,6 +95,8 @@ export class Connection {
   /** Says goodbye, for a bounded time. Never rejects. */
   async close(): Promise<void> {
     if (!this.#end()) return;
+    // Somebody may await this: the process must not end before it.
+    this.#wire.setKeepAlive(true);
     try {
       await this.#limited(this.#wire.close(), CLOSE_MS);
     } catch {

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
 import { eventually } from '../../redis/support/stage.ts';
+import { LEFT, leave } from '../../support/process/leave.ts';
 import { MASTER, type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
 import type { Server } from '../../support/servers/server.ts';
 
@@ -192,6 +193,10 @@ describe('replicas that are asked, and a master that is killed', () => {
     await hold.release();
     await locks.close();
     await expect(openLocks('redis+sentinel://a,b')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  it('a process that closes it goes on, and ends by itself', async () => {
+    expect(await leave(topology.url)).toBe(LEFT);
   });
 
   it("node-redis' Sentinel client takes, waits and hands over", async () => {

@@ -142,7 +142,7 @@ export class Asking {
   #refuse(lock: Lock, claim: Claim, request: ClaimRequest): ClaimOutcome {
     const { lineMax, clock } = this.#parts;
     if (!request.wait) {
-      void this.remove(lock, claim);
+      this.remove(lock, claim).catch(() => {});
       return { granted: false, retryAfterMs: null };
     }
     if (!lock.line.has(claim.id)) {

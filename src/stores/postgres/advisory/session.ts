@@ -153,8 +153,6 @@ export class Session {
   /** Gives everything back with a goodbye. Never rejects. */
   async close(): Promise<void> {
     this.#isLost = true;
-    // Somebody awaits this: the process must not end before it.
-    this.#connection.setKeepAlive(true);
     const closing = this.#connection.close();
     this.queue.fail();
     await closing;

@@ -191,6 +191,7 @@ class IoredisSubscriber implements Subscriber {
   }
 
   close(): void {
-    this.#client.disconnect();
+    // Where there is nothing left to end, the client would wait for that end, and keep the process alive meanwhile.
+    if (this.#client.status !== 'end') this.#client.disconnect();
   }
 }
