@@ -3,7 +3,7 @@ import type { Store } from './store/store.ts';
 
 /** Checks at the edge: what passes here is never checked again. Each says the whole rule and what it got. */
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 const NAME_BYTES_MAX = 512;
 const OWNER_LENGTH_MAX = 128;
 /** Control characters, and lone surrogates: those cannot be encoded, and backends would quietly store another name. */

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from './errors.ts';
+import { wrong } from './checks.ts';
 
 /** What JSON can carry unchanged. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
@@ -8,20 +8,21 @@ export interface JsonObject {
 }
 
 const DEPTH_MAX = 32;
+const BYTES_MAX = 4_096;
 
 /**
  * Encodes metadata, and refuses what JSON would change or loop on: a person who later asks who holds the lock must see what
  * was passed. Only members that are `undefined` are left out, as everywhere in JavaScript. Getters are read once and a `toJSON` is not called, so hostile objects can at worst make this throw.
  */
-export function encodeMetadata(metadata: JsonObject, bytesMax: number): string {
+export function encodeMetadata(metadata: JsonObject): string {
   try {
     const text = JSON.stringify(copy(metadata, 0));
     const bytes = Buffer.byteLength(text);
-    if (text[0] === '{' && bytes <= bytesMax) return text;
-    throw new Error(`${bytes} bytes: ${text.slice(0, 40)}`);
+    if (text[0] === '{' && bytes <= BYTES_MAX) return text;
+    throw new Error(`${bytes} bytes: ${text}`);
   } catch (error) {
-    const rule = `must be a plain JSON object of at most ${bytesMax} bytes`;
-    throw new InvalidArgumentError('metadata', `${rule}; found ${(error as Error)?.message}`);
+    // What a getter throws is anybody's text: it is shown quoted and cut short, as all input is.
+    throw wrong('metadata', `a plain JSON object of at most ${BYTES_MAX} bytes`, (error as Error)?.message);
   }
 }
 
@@ -29,7 +30,7 @@ function copy(value: unknown, depth: number): JsonValue {
   if (depth > DEPTH_MAX) throw new Error('too many levels');
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (Number.isFinite(value)) return value as number;
-  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1));
+  if (Array.isArray(value)) return Array.from(value, (item) => copy(item, depth + 1));
   if (typeof value !== 'object') throw new Error(`a ${typeof value}`);
   // The prototype of another realm's objects is not ours, but like ours it has none itself.
   const prototype = Object.getPrototypeOf(value);

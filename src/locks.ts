@@ -1,6 +1,5 @@
-import { checkCount, checkName, checkType, wrong } from './checks.ts';
+import { checkCount, checkName, checkType, DAY_MS, wrong } from './checks.ts';
 import { Core } from './core.ts';
-import { InvalidArgumentError } from './errors.ts';
 import { isEvent, type LockEvents } from './events.ts';
 import type { Hold } from './hold/hold.ts';
 import { pause } from './hold/pause.ts';
@@ -50,7 +49,8 @@ export interface Locks extends AsyncDisposable {
   releaseAll(): Promise<number>;
   /**
    * No new holds (`ClosedError`) and no more candidates; waits at most `drainMs` (default 10,000) for the running holds, tells those that are left through their signals and
-   * releases them, and disconnects the store once no other Locks of this process uses it. Never rejects for a store that is out of reach.
+   * releases them, and disconnects the store once no other Locks of this process uses it. Never rejects for a store that is out of reach; that one costs about 10 s more
+   * at most, and its leases run out by themselves.
    */
   close(options?: { drainMs?: number | undefined }): Promise<void>;
 }
@@ -58,9 +58,6 @@ export interface Locks extends AsyncDisposable {
 /** Makes locks over a store. Throws `InvalidArgumentError` for a bad option. */
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
   if (typeof store?.claim !== 'function') throw wrong('store', 'a store', store);
-  if (options.renewal === 'thread') {
-    throw new InvalidArgumentError('renewal', "'thread' needs openLocks");
-  }
   return new StoreLocks(new Core(store, options));
 }
 
@@ -152,7 +149,8 @@ class StoreLocks implements Locks {
   }
 
   async close(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    const drainMs = checkCount('drainMs', options.drainMs ?? DEFAULTS.drainMs, 0, 86_400_000);
+    checkType('options', options, 'object');
+    const drainMs = checkCount('drainMs', options.drainMs ?? DEFAULTS.drainMs, 0, DAY_MS);
     this.#closing ??= this.#close(drainMs);
     await this.#closing;
   }
@@ -167,8 +165,8 @@ class StoreLocks implements Locks {
     const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop()));
     await this.#until(() => core.grants.size === 0, drainMs);
     for (const grant of [...core.grants]) grant.interrupt('closed');
-    await this.releaseAll();
-    // What is left in the background gets one command's time, no more: the leases run out by themselves.
+    void this.releaseAll();
+    // Those releases, and what is left in the background gets one command's time, no more: the leases run out by themselves.
     await this.#until(() => !core.isBusy, DEFAULTS.commandMs);
     await Promise.race([stopped, pause(core.clock, DEFAULTS.explainMs)]);
     core.keepalive.close();

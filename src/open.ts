@@ -39,7 +39,8 @@ const OPENERS: ReadonlyMap<string, Opener> = new Map([
 ]);
 
 /**
- * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redis+cluster://a,b,c`, `redis+sentinel://a,b,c/master-name`, `redlock://a,b,c,d,e`, `etcd://a,b,c`, `zookeeper://a,b,c/chroot`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
+ * Opens locks by a URL: `memory:`, `sqlite:./locks.db`, `redis://host:6379/0`, `rediss://…`, `redis+cluster://a,b,c`, `redis+sentinel://a,b,c/master-name`, `redlock://a,b,c,d,e`,
+ * `postgres://…?mode=lease` or `?mode=advisory`, `etcd://a,b,c`, `zookeeper://a,b,c/chroot`. Rejects with `InvalidArgumentError` for a URL or an option it does not know (the text
  * never repeats the URL, which may hold a password), and with `UnsupportedError`, naming the package to install, when the client library is missing.
  */
 export async function openLocks(url: string, options: LocksOptions = {}): Promise<Locks> {
@@ -48,7 +49,7 @@ export async function openLocks(url: string, options: LocksOptions = {}): Promis
   if (open === undefined) {
     throw new InvalidArgumentError('url', `must begin with one of ${[...OPENERS.keys()].join(': ')}:`);
   }
-  if (options.renewal === 'thread')
+  if (options?.renewal === 'thread')
     throw new UnsupportedError('Renewal in a thread of its own is not built yet');
   // A bad option is found before anything is opened.
   resolveLocksOptions(options);

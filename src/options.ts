@@ -1,6 +1,5 @@
-import { checkCount, checkDuration, checkOwner, checkType, wrong } from './checks.ts';
+import { checkCount, checkDuration, checkOwner, checkType, DAY_MS, wrong } from './checks.ts';
 import type { Clock } from './clock.ts';
-import { InvalidArgumentError } from './errors.ts';
 import { encodeMetadata, type JsonObject } from './json.ts';
 
 /** Bounds on how often a waiter asks when its store cannot say when to ask again. */
@@ -95,7 +94,6 @@ export const DEFAULTS = {
   explainMs: 1_000,
   /** How long `close` waits for running holds. */
   drainMs: 10_000,
-  metadataBytesMax: 4_096,
   /** How many claims may wait in one line. */
   lineMax: 10_000,
   /** How long a place in line lives unless it is asked for again, at least. */
@@ -104,9 +102,12 @@ export const DEFAULTS = {
 
 /** Checks what does not change from call to call and gives the settings that every call starts from. */
 export function resolveLocksOptions(options: LocksOptions): Settings {
+  checkType('options', options, 'object');
+  const renewal = options.renewal ?? 'inline';
+  if (renewal !== 'inline') throw wrong('renewal', "'inline', or 'thread' with openLocks", renewal);
   const pollMs = options.pollMs ?? DEFAULTS.pollMs;
-  checkCount('pollMs.min', pollMs.min, 1, 86_400_000);
-  checkCount('pollMs.max', pollMs.max, pollMs.min, 86_400_000);
+  checkDuration('pollMs.min', pollMs.min);
+  checkCount('pollMs.max', pollMs.max, pollMs.min, DAY_MS);
   if (options.owner !== undefined) checkOwner(options.owner);
   return resolve({ ...DEFAULTS.settings, pollMs, pollBound: options.pollMs !== undefined }, options);
 }
@@ -122,21 +123,17 @@ export function resolve(base: Settings, options: AcquireOptions | undefined): Se
     renew: checkType('renew', options.renew ?? base.renew, 'boolean'),
     renewEveryMs: options.renewEveryMs ?? base.renewEveryMs,
     maxHoldMs: checkDuration('maxHoldMs', options.maxHoldMs ?? base.maxHoldMs, ', or Infinity'),
-    note: options.metadata == null ? base.note : encodeMetadata(options.metadata, DEFAULTS.metadataBytesMax),
+    note: options.metadata == null ? base.note : encodeMetadata(options.metadata),
     signal: checkSignal(options.signal ?? base.signal),
     reentrant: checkType('reentrant', options.reentrant ?? base.reentrant, 'boolean'),
   };
-  if (settings.renewEveryMs !== null) {
-    checkDuration('renewEveryMs', settings.renewEveryMs);
-    if (settings.renewEveryMs >= settings.ttlMs) {
-      throw new InvalidArgumentError('renewEveryMs', 'must be shorter than ttlMs');
-    }
-  }
+  const { renewEveryMs, ttlMs } = settings;
+  if (renewEveryMs !== null) checkCount('renewEveryMs', renewEveryMs, 1, ttlMs - 1, ', less than ttlMs');
   return settings;
 }
 
 function checkSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
-  if (signal !== undefined && typeof signal?.addEventListener !== 'function') {
+  if (signal !== undefined && typeof signal?.throwIfAborted !== 'function') {
     throw wrong('signal', 'an AbortSignal', signal);
   }
   return signal;

@@ -27,7 +27,8 @@ export interface Command<T> {
 /** The commands whose time is up at the same instant. */
 interface Batch {
   readonly controller: AbortController;
-  readonly pending: Set<Pick<Command<unknown>, 'isLate' | 'onFailure'>>;
+  /** Each with its own limit in milliseconds: those of a batch end together, but need not have begun together. */
+  readonly pending: Map<Pick<Command<unknown>, 'isLate' | 'onFailure'>, number>;
 }
 
 /**
@@ -59,7 +60,7 @@ export class Commands {
   /** Sends it now. Fails after `limitMs` (or a little later) with a `StoreError` of unknown outcome. */
   start<T>(command: Command<T>, limitMs: number): void {
     const { controller, pending } = this.#batchFor(limitMs);
-    pending.add(command);
+    pending.set(command, limitMs);
     sendSafely(() => command.send(controller.signal)).then(
       (value) => {
         pending.delete(command);
@@ -80,23 +81,22 @@ export class Commands {
     const end = Math.ceil((now + limitMs) / grid) * grid;
     const found = this.#batches.get(end);
     if (found !== undefined) return found;
-    const batch: Batch = { controller: new AbortController(), pending: new Set() };
+    const batch: Batch = { controller: new AbortController(), pending: new Map() };
     // One signal for many commands: their number of listeners is no leak.
     setMaxListeners(0, batch.controller.signal);
     this.#batches.set(end, batch);
     this.#clock.startTimer(end - now, () => {
       this.#batches.delete(end);
-      expire(batch, limitMs);
+      expire(batch);
     });
     return batch;
   }
 }
 
-function expire({ controller, pending }: Batch, limitMs: number): void {
-  if (pending.size === 0) return;
-  const error = unknownOutcome(`The store did not answer within ${Math.round(limitMs)} ms`);
-  controller.abort(error);
-  for (const command of pending) {
+function expire({ controller, pending }: Batch): void {
+  for (const [command, limitMs] of pending) {
+    const error = unknownOutcome(`The store did not answer within ${Math.round(limitMs)} ms`);
+    controller.abort(error);
     command.isLate = true;
     command.onFailure(error);
   }

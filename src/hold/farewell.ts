@@ -7,8 +7,8 @@ import { backoff, pause } from './pause.ts';
 /** The last command about a claim. Resolves to whether it found the claim. */
 export type Farewell = (signal: AbortSignal) => Promise<boolean>;
 
-/** How long it is tried before the caller is told that it failed, how long each try may take, and what lies between two. */
-const ANSWER_MS = 5_000;
+/** How long it is tried, in all, before the caller is told that it failed, how long each try may take, and what lies between two. */
+export const ANSWER_MS = 5_000;
 export const TRY_MS = 1_500;
 const AWAITED = { min: 200, max: 200 };
 
@@ -18,23 +18,24 @@ export interface Answer {
   readonly unknown: boolean;
 }
 
-/** Sends it again after a first failure until the store answers, while the caller waits. Rejects with the last failure. */
+/**
+ * Sends it again after a first failure until the store answers or the time is over, by default while the caller waits. Rejects with the last failure.
+ */
 export async function sendAgain(
   core: Core,
   send: Farewell,
   failure: unknown,
+  endMs: number,
   delays: PollBounds = AWAITED,
-  forMs = ANSWER_MS,
 ): Promise<Answer> {
   const { commands, clock } = core;
-  const endMs = clock.monotonicMs() + forMs;
   for (let error = failure, unknown = false, attempt = 0; ; attempt += 1) {
     unknown ||= isUnknown(error);
     const delayMs = backoff(clock, attempt, delays);
     if (!isStoreError(error) || clock.monotonicMs() + delayMs >= endMs) throw error;
     await pause(clock, delayMs, { keepAlive: delays === AWAITED });
     try {
-      return { found: await commands.run(send, TRY_MS), unknown };
+      return { found: await commands.run(send, Math.min(TRY_MS, endMs - clock.monotonicMs())), unknown };
     } catch (again) {
       error = again;
     }
@@ -43,8 +44,9 @@ export async function sendAgain(
 
 /** Sends it in the background until the store answers, or until there can be nothing left to say it to. */
 export function insist(core: Core, send: Farewell, forMs: number): void {
+  const endMs = core.clock.monotonicMs() + forMs;
   const sent = core.commands.run(send, TRY_MS);
-  core.background(sent.catch((error) => sendAgain(core, send, error, DEFAULTS.retryMs, forMs)));
+  core.background(sent.catch((error) => sendAgain(core, send, error, endMs, DEFAULTS.retryMs)));
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimRef, Mode } from '../store/store.ts';
-import { type Answer, cleanUp, insist, sendAgain, TRY_MS } from './farewell.ts';
+import { ANSWER_MS, type Answer, cleanUp, insist, sendAgain, TRY_MS } from './farewell.ts';
 import type { LaneEntry } from './lane.ts';
 import { Trust } from './trust.ts';
 import { elapsedMs, type Instant } from './validity.ts';
@@ -228,7 +228,7 @@ export class Grant implements LaneEntry {
     const leaving = core.commands.run(send, TRY_MS).then(
       (found) => left({ found, unknown: false }),
       (error) =>
-        sendAgain(core, send, error).then(left, (failure) => {
+        sendAgain(core, send, error, startedMs + ANSWER_MS).then(left, (failure) => {
           this.#stay(failure);
           throw failure;
         }),

@@ -21,8 +21,8 @@ export interface Hold extends AsyncDisposable {
    */
   extend(ttlMs?: number): Promise<void>;
   /**
-   * True when this call gave it up; false when it was already gone. Rejects with a `StoreError` when the store did not say; the lease
-   * then runs out by itself, and the call may be repeated.
+   * True when this call gave it up; false when it was already gone. Rejects with a `StoreError` when the store did not say within about 5 s of
+   * trying; it is then tried on in the background until the lease must have run out, and the call may be repeated.
    */
   release(): Promise<boolean>;
 }

@@ -15,7 +15,7 @@ interface Runnable {
  * |---------|-----------------|--------------------------------------------------------------|
  * | throws  | any             | fn's error; a failed release is attached as `releaseError`   |
  * | returns | held, released  | fn's value                                                   |
- * | returns | store silent    | fn's value; the `releaseFailed` event tells, the lease ends  |
+ * | returns | store silent    | fn's value, about 5 s later; the `releaseFailed` event tells |
  * | returns | lost            | `HoldLostError` with fn's value as its `value`               |
  */
 export async function runHeld<H extends Runnable, T>(

@@ -40,6 +40,10 @@ export class NamedElection implements Election {
   }
 
   start(handlers: ElectionHandlers = {}): Candidate {
+    checkType('handlers', handlers, 'object');
+    for (const handler of ['onElected', 'onLost'] as const) {
+      if (handlers[handler] !== undefined) checkType(handler, handlers[handler], 'function');
+    }
     this.#core.assertOpen();
     this.#settings.signal?.throwIfAborted();
     return new Campaign(this.#core, (signal) => this.#campaign(signal), handlers, this.#settings.signal);
@@ -47,11 +51,11 @@ export class NamedElection implements Election {
 
   async lead(
     fn: (term: Hold) => Promise<void>,
-    options: { signal?: AbortSignal | undefined } = {},
+    options?: { signal?: AbortSignal | undefined },
   ): Promise<void> {
     checkType('fn', fn, 'function');
+    const { signal } = resolve(this.#settings, options);
     this.#core.assertOpen();
-    const signal = options.signal ?? this.#settings.signal;
     this.#core.stayAlive.begin();
     try {
       while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
@@ -66,8 +70,9 @@ export class NamedElection implements Election {
     return holder === undefined ? null : viewClaim(holder);
   }
 
-  observe(options: { signal?: AbortSignal | undefined } = {}): AsyncIterable<ClaimView | null> {
-    return observe(this.#core, this.#name, () => this.leader(), options.signal);
+  observe(options?: { signal?: AbortSignal | undefined }): AsyncIterable<ClaimView | null> {
+    const { signal } = resolve(this.#core.settings, options);
+    return observe(this.#core, this.#name, () => this.leader(), signal);
   }
 
   async #campaign(signal: AbortSignal | undefined): Promise<Grant> {

@@ -1,4 +1,4 @@
-import { checkDuration, checkName, checkTrait, checkType } from '../checks.ts';
+import { checkDuration, checkName, checkTrait, checkType, DAY_MS } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { asGrant, tryAcquire } from '../hold/acquire.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
@@ -18,7 +18,6 @@ export type OnceOutcome<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly why: 'running' | 'done' };
 
-const REMEMBER_MS = 86_400_000;
 /** The note of a claim whose work is done: it stays, unrenewed, until it has been remembered long enough. */
 const DONE = '{"once":"done"}';
 
@@ -30,7 +29,7 @@ export async function once<T>(
   options: OnceOptions = {},
 ): Promise<OnceOutcome<T>> {
   checkTrait(core.store, 'remembers', 'once');
-  const { rememberMs = REMEMBER_MS, ...rest } = options ?? {};
+  const { rememberMs = DAY_MS, ...rest } = checkType('options', options, 'object');
   checkName(name);
   checkType('fn', fn, 'function');
   checkDuration('rememberMs', rememberMs);

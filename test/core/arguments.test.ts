@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLocks, memoryStore } from '../../src/index.ts';
+import { createLocks, memoryStore, openLocks } from '../../src/index.ts';
 import { refusal } from '../support/refusal.ts';
 import { makeWorld } from '../support/world.ts';
 
@@ -187,45 +187,45 @@ describe('owners, signals, functions, stores and holds', () => {
 
   it('what is not a signal, a function, a flag, a store or a claim is refused', async () => {
     const { locks } = makeWorld();
+    const mutex = locks().mutex('a');
+    const election = locks().election('a');
+    const nothing = async (): Promise<void> => {};
     const bad = [
-      () =>
-        locks()
-          .mutex('a')
-          .acquire({ signal: {} as AbortSignal }),
-      () =>
-        locks()
-          .mutex('a')
-          .acquire(null as never),
-      () =>
-        locks()
-          .mutex('a')
-          .acquire(7 as never),
-      () =>
-        locks()
-          .mutex('a')
-          .acquire({ renew: 'yes' as never }),
-      () =>
-        locks()
-          .mutex('a')
-          .acquire({ reentrant: 1 as never }),
-      () =>
-        locks()
-          .mutex('a')
-          .run(undefined as never),
+      () => mutex.acquire({ signal: {} as AbortSignal }),
+      () => mutex.acquire({ signal: new EventTarget() as AbortSignal }),
+      () => mutex.acquire(null as never),
+      () => mutex.acquire(7 as never),
+      () => mutex.acquire({ renew: 'yes' as never }),
+      () => mutex.acquire({ reentrant: 1 as never }),
+      () => mutex.run(undefined as never),
       () => locks().withLock('a', 'fn' as never),
       () =>
         locks()
           .all(['a'])
           .run(7 as never),
-      () =>
-        locks()
-          .election('a')
-          .lead(undefined as never),
+      () => election.start(null as never),
+      () => election.start(nothing as never),
+      () => election.start({ onElected: 7 as never }),
+      () => election.start({ onLost: 'x' as never }),
+      () => election.lead(undefined as never),
+      () => election.lead(nothing, null as never),
+      () => election.lead(nothing, { signal: 7 as never }),
+      () => election.observe(null as never),
+      () => election.observe({ signal: {} as never }),
       () => locks().once('a', undefined as never),
+      () => locks().once('a', nothing, null as never),
+      () => locks().once('a', nothing, 7 as never),
       () => locks().on('lost', undefined as never),
       () => locks().evict('a', {} as never),
       () => locks().evict('a', undefined as never),
       () => locks().close({ drainMs: -1 }),
+      () => locks().close(null as never),
+      () => createLocks(memoryStore(), null as never),
+      () => createLocks(memoryStore(), 7 as never),
+      () => createLocks(memoryStore(), { renewal: 'thread' }),
+      () => openLocks('memory:', null as never),
+      () => openLocks('memory:', { renewal: 'threads' as never }),
+      () => memoryStore(null as never),
       () => createLocks(undefined as never),
       () => createLocks({} as never),
     ];
@@ -252,7 +252,15 @@ it.each([
   ],
   [
     () => createLocks(memoryStore(), { metadata: ['x'.repeat(100)] as never }),
-    /^metadata must be a plain JSON object of at most 4096 bytes; found 104 bytes: \["x{1,40}$/,
+    /^metadata must be a plain JSON object of at most 4096 bytes; got "104 bytes: \[\\"x{1,40}…$/,
+  ],
+  [
+    () => createLocks(memoryStore(), { ttlMs: 1_000, renewEveryMs: 1_000 }),
+    'renewEveryMs must be a whole number from 1 to 999, less than ttlMs; got 1000',
+  ],
+  [
+    () => createLocks(memoryStore(), { renewal: 'threads' as never }),
+    `renewal must be 'inline', or 'thread' with openLocks; got "threads"`,
   ],
 ])('says what was wrong with what it got: %s', (use, message) => {
   expect(use).toThrow(message);

@@ -22,6 +22,16 @@ describe('metadata', () => {
     ['a BigInt', { n: 1n }],
     ['a function', { f: () => {} }],
     ['a symbol', { s: Symbol('x') }],
+    ['a list with a hole', { list: new Array(1) }],
+    [
+      'a getter that throws something strange',
+      Object.defineProperty({}, 'x', {
+        enumerable: true,
+        get: () => {
+          throw { message: Symbol('trap') };
+        },
+      }),
+    ],
     ['NaN', { n: Number.NaN }],
     ['a Date', { at: new Date(0) }],
     ['a Map', { map: new Map() }],

@@ -1,3 +1,4 @@
+import { checkCount, checkType } from '../../checks.ts';
 import type { Clock } from '../../clock.ts';
 import { systemClock } from '../../clock.ts';
 import { ClosedError, LineFullError, ModeMismatchError } from '../../errors.ts';
@@ -16,6 +17,9 @@ import type {
 import { Line, type LineClaim } from './line.ts';
 import { Watchers } from './watchers.ts';
 
+/** A line must have a bound, and a map holds no more than this. */
+const LINE_MAX = 2 ** 24;
+
 /** What of a memory store can be set. */
 export interface MemoryStoreOptions {
   /** How many claims may wait for one lock. Default 10,000. */
@@ -29,7 +33,9 @@ export interface MemoryStoreOptions {
  * one memory store exclude each other as several processes would.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
-  return new MemoryStore(options.clock ?? systemClock, options.lineMax ?? DEFAULTS.lineMax);
+  checkType('options', options, 'object');
+  const lineMax = checkCount('lineMax', options.lineMax ?? DEFAULTS.lineMax, 1, LINE_MAX);
+  return new MemoryStore(options.clock ?? systemClock, lineMax);
 }
 
 class MemoryStore implements Store {

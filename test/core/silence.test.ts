@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { type LocksOptions, memoryStore } from '../../src/index.ts';
+import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index.ts';
+import { makeWorld, outcomeOf } from '../support/world.ts';
+
+/** A world whose store stops answering these calls when told to. */
+function makeQuietable(verbs: readonly StoreVerb[], options: LocksOptions = {}) {
+  const { faulty, clock } = makeWorld();
+  let isSilent = false;
+  const { locks, store } = faulty(
+    ({ verb }: StoreCall) => (isSilent && verbs.includes(verb) ? 'hang' : null),
+    options,
+  );
+  const fallSilent = (): void => {
+    isSilent = true;
+  };
+  return { clock, locks, store, fallSilent };
+}
+
+/** How long it took, in virtual time. */
+async function settles(clock: VirtualClock, work: Promise<unknown>) {
+  const startedMs = clock.monotonicMs();
+  const outcome = outcomeOf(work);
+  while (outcome.state === 'pending' && clock.monotonicMs() - startedMs < 120_000) await clock.advance(10);
+  return { ...outcome, tookMs: clock.monotonicMs() - startedMs };
+}
+
+describe('a store that falls silent', () => {
+  it('keeps a release for five seconds and a bit, tries it more than once, and then says so', async () => {
+    const { clock, locks, store, fallSilent } = makeQuietable(['release']);
+    const hold = await locks.mutex('a').acquire();
+    fallSilent();
+    const { error, tookMs } = await settles(clock, hold.release());
+    expect(error).toMatchObject({ code: 'STORE', applied: 'unknown' });
+    expect(tookMs).toBeGreaterThanOrEqual(4_000);
+    expect(tookMs).toBeLessThanOrEqual(5_500);
+    expect(store.calls.filter(({ verb }) => verb === 'release').length).toBeGreaterThan(2);
+  });
+
+  it('does not keep the value of a run, or its error, for longer', async () => {
+    const { clock, locks, fallSilent } = makeQuietable(['release']);
+    const kept = await settles(
+      clock,
+      locks.withLock('a', () => {
+        fallSilent();
+        return 7;
+      }),
+    );
+    expect(kept).toMatchObject({ state: 'kept', value: 7 });
+    expect(kept.tookMs).toBeLessThanOrEqual(5_500);
+    const broken = await settles(
+      clock,
+      locks.withLock('b', () => Promise.reject(new TypeError('mine'))),
+    );
+    expect(broken.error).toMatchObject({ message: 'mine', releaseError: { code: 'STORE' } });
+    expect(broken.tookMs).toBeLessThanOrEqual(5_500);
+  });
+
+  it('costs a close about ten seconds beside the drain, whatever is held, waited for and stood for', async () => {
+    const { clock, locks, fallSilent } = makeQuietable(['claim', 'renew', 'release', 'watch', 'read'], {
+      ttlMs: 60_000,
+    });
+    for (const name of ['a', 'b', 'c']) await locks.mutex(name).acquire();
+    const candidate = locks.election('e').start();
+    await clock.settle();
+    expect(candidate.isLeader).toBe(true);
+    fallSilent();
+    const waiting = outcomeOf(locks.mutex('a').acquire({ waitMs: 60_000 }));
+    await clock.advance(100);
+    const { state, tookMs } = await settles(clock, locks.close({ drainMs: 1_000 }));
+    expect(state).toBe('kept');
+    expect(waiting.error).toMatchObject({ code: 'CLOSED' });
+    expect(tookMs).toBeLessThanOrEqual(1_000 + 11_000);
+  });
+
+  it('is complained of with the limit that the command had, not that of another one with the same end', async () => {
+    const { clock, locks, fallSilent } = makeQuietable(['claim', 'read']);
+    fallSilent();
+    const inspecting = settles(clock, locks.inspect('a'));
+    await clock.advance(3_000);
+    const acquiring = await settles(clock, locks.mutex('a').acquire({ waitMs: 2_000 }));
+    expect((await inspecting).error).toMatchObject({ message: 'The store did not answer within 5000 ms' });
+    expect(acquiring.error).toMatchObject({ message: 'The store did not answer within 2000 ms' });
+  });
+});
+
+it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10', null])(
+  'a line has a bound: lineMax %s is refused, or means the default',
+  (lineMax) => {
+    const make = (): unknown => memoryStore({ lineMax: lineMax as number });
+    if (lineMax === null) expect(make()).toBeDefined();
+    else expect(make).toThrow(/^lineMax must be a whole number from 1/);
+  },
+);
