@@ -81,13 +81,12 @@ export class HoldLostError extends HoldfastError {
   override readonly name = 'HoldLostError';
   readonly code = 'HOLD_LOST';
   readonly lock: string;
-  /** `null` for a hold on several locks at once. */
-  readonly fence: bigint | null;
+  readonly fence: bigint;
   readonly how: LossReason;
   /** What the function returned, when `run` throws this after the function had finished. */
   readonly value: unknown;
 
-  constructor(lock: string, fence: bigint | null, how: LossReason, value?: unknown) {
+  constructor(lock: string, fence: bigint, how: LossReason, value?: unknown) {
     super(`Lock ${quoted(lock)} is not held any more: ${LOSS_TEXT[how]}`);
     this.lock = lock;
     this.fence = fence;

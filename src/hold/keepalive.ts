@@ -1,6 +1,5 @@
 import type { Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
-import { HoldLostError } from '../errors.ts';
 import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
 import { isUnknown, sendSafely } from './command.ts';
@@ -17,7 +16,7 @@ const SLACK_SHARE = 1 / 8;
 /** A failed renewal is tried again after this share of the time that is left, so the tries come closer as the deadline does. */
 const RETRY_SHARE = 1 / 8;
 const RETRY_MIN_MS = 20;
-/** A renewal comes no later than this share of the time that is left. */
+/** A renewal comes no later than this share of the time that the store has left it. */
 const RENEW_SHARE_MAX = 3 / 4;
 
 /**
@@ -81,7 +80,7 @@ export class Keepalive {
 
   #renewLater(grant: Grant, sentMs: number, validForMs: number): void {
     // Never so late that one failure is one too many, whatever was asked for.
-    const latestMs = grant.remainingMs() * RENEW_SHARE_MAX;
+    const latestMs = grant.trust.remainingMs() * RENEW_SHARE_MAX;
     const everyMs = Math.min(grant.renewEveryMs ?? validForMs * DEFAULTS.renewShare, latestMs);
     const now = this.#core.clock.monotonicMs();
     // The store is slow: what the answer took is taken off the time until the next question.
@@ -138,7 +137,7 @@ export class Keepalive {
         onLate,
       );
       onAnswer(outcome);
-      return outcome.held || !grant.isLost ? null : new HoldLostError(grant.ref.name, grant.fence, 'taken');
+      return outcome.held || !grant.isLost ? null : grant.reason;
     } catch (error) {
       if (!isUnknown(error)) grant.trust.resolve(doubt);
       this.#onFailure(grant, error);

@@ -135,11 +135,13 @@ describe('a hold', () => {
   });
 
   it('ends at maxHoldMs although renewals go well', async () => {
-    const { locks, clock } = makeWorld();
-    const hold = await locks().mutex('a').acquire({ ttlMs: 3_000, maxHoldMs: 10_000 });
+    const { locks, clock, faulty } = makeWorld();
+    const { locks: counted, store } = faulty(() => null);
+    const hold = await counted.mutex('a').acquire({ ttlMs: 3_000, maxHoldMs: 10_000 });
     await clock.advance(9_999);
     hold.assertHeld();
     await clock.advance(2);
+    expect(store.calls.filter(({ verb }) => verb === 'renew').length, 'at their usual pace').toBeLessThan(11);
     expect(hold.signal.aborted).toBe(true);
     expect(hold.signal.reason).toMatchObject({ how: 'expired' });
     await clock.advance(3_100);

@@ -58,7 +58,7 @@ export type Errors = [
     >
   >,
   Is<Carries<actual.LineFullError, 'LINE_FULL', { lock: string }>>,
-  Is<Carries<actual.HoldLostError, 'HOLD_LOST', { lock: string; fence: bigint | null; value: unknown }>>,
+  Is<Carries<actual.HoldLostError, 'HOLD_LOST', { lock: string; fence: bigint; value: unknown }>>,
   Is<Equal<actual.HoldLostError['how'], 'expired' | 'taken' | 'session' | 'closed' | 'released'>>,
   Is<Carries<actual.StaleFenceError, 'STALE_FENCE', { resource: string; fence: bigint; latest: bigint }>>,
   Is<Carries<actual.StoreError, 'STORE' | 'QUORUM', { cause?: unknown; applied: 'no' | 'unknown' }>>,
