@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { chmodSync, closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findProgram } from './find.ts';
@@ -53,6 +53,8 @@ export interface ClockShim {
 export function makeClockShim(): ClockShim {
   const compiler = findProgram({ title: 'A C compiler', binary: 'gcc', packages: ['gcc', 'libc6-dev'] });
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-clock-'));
+  // Some servers run as another user.
+  chmodSync(dir, 0o755);
   const [source, library, file] = [join(dir, 'shim.c'), join(dir, 'shim.so'), join(dir, 'offset')];
   writeFileSync(source, SOURCE);
   execFileSync(compiler, ['-shared', '-fPIC', '-O1', '-o', library, source]);

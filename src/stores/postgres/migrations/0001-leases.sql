@@ -19,6 +19,8 @@ CREATE TABLE holdfast.locks (
   waiting integer NOT NULL DEFAULT 0,
   -- How many permits there are; 0 for a mutex or a read-write lock.
   permits integer NOT NULL DEFAULT 0,
+  -- For how long the last hold was asked for. Who has more than that left was given it before the server's clock was set back.
+  ttl_ms integer NOT NULL DEFAULT 0,
   -- The greatest fence that was given for it.
   fence bigint NOT NULL,
   -- When a hold was granted and when it ends; it is over when its time is, whether or not anybody has said so.
@@ -37,6 +39,7 @@ CREATE TABLE holdfast.shares (
   fence bigint NOT NULL,
   -- 1 for a reader, else the number of permits.
   count integer NOT NULL,
+  ttl_ms integer NOT NULL,
   granted_at timestamptz NOT NULL,
   expires_at timestamptz NOT NULL,
   note text NOT NULL,
@@ -88,6 +91,11 @@ LANGUAGE sql AS $$
   SELECT pg_notify(o.channel, 'o' || p_name) FROM holdfast.observers o WHERE o.name = p_name AND o.until > p_now
 $$;
 
+-- When a hold ends that has more time left than it asked for: the server's clock was set back, and if its holder is dead, nobody would get the lock for as long. Counted from now, not from when the call
+-- began, for its holder may have renewed it since then. The lock's row is locked.
+CREATE FUNCTION holdfast.within_ttl(p_expires_at timestamptz, p_ttl_ms integer) RETURNS timestamptz
+LANGUAGE sql VOLATILE AS $$ SELECT least(p_expires_at, clock_timestamp() + p_ttl_ms * interval '1 millisecond') $$;
+
 -- Takes away what has run out, and counts again. The lock's row is locked.
 CREATE FUNCTION holdfast.sweep(p_lock holdfast.locks, p_now timestamptz) RETURNS holdfast.locks
 LANGUAGE plpgsql AS $$
@@ -97,20 +105,23 @@ DECLARE
   v_places_end timestamptz;
 BEGIN
   DELETE FROM holdfast.shares s WHERE s.name = v_lock.name AND s.expires_at <= p_now;
+  UPDATE holdfast.shares s SET expires_at = holdfast.within_ttl(s.expires_at, s.ttl_ms)
+    WHERE s.name = v_lock.name AND s.expires_at > p_now + s.ttl_ms * interval '1 millisecond';
   DELETE FROM holdfast.places p WHERE p.name = v_lock.name AND p.expires_at <= p_now;
-  SELECT count(*), coalesce(sum(s.count), 0), min(s.expires_at) INTO v_lock.sharing, v_lock.weight, v_shares_end
+  SELECT count(*), coalesce(sum(s.count), 0), min(s.expires_at), coalesce(max(s.ttl_ms), v_lock.ttl_ms)
+    INTO v_lock.sharing, v_lock.weight, v_shares_end, v_lock.ttl_ms
     FROM holdfast.shares s WHERE s.name = v_lock.name;
   SELECT count(*), min(p.expires_at) INTO v_lock.waiting, v_places_end
     FROM holdfast.places p WHERE p.name = v_lock.name;
   v_lock.ends_at := coalesce(least(v_shares_end, v_places_end), 'infinity');
   UPDATE holdfast.locks l
-    SET sharing = v_lock.sharing, weight = v_lock.weight, waiting = v_lock.waiting, ends_at = v_lock.ends_at
+    SET sharing = v_lock.sharing, weight = v_lock.weight, waiting = v_lock.waiting, ends_at = v_lock.ends_at, ttl_ms = v_lock.ttl_ms
     WHERE l.name = v_lock.name;
   RETURN v_lock;
 END $$;
 
 -- Calls those at the front of the line who fit now, and passes over who is dead: whose process does not listen any more, or who has not come within five
--- seconds of being called. Looks only at places before `p_until`. The lock's row is locked; nobody holds it alone.
+-- seconds of being called, or was called before the clock was set back. Looks only at places before `p_until`. The lock's row is locked; nobody holds it alone.
 CREATE FUNCTION holdfast.call_next(p_lock holdfast.locks, p_now timestamptz, p_until bigint) RETURNS holdfast.locks
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -123,7 +134,7 @@ BEGIN
     WHERE p.name = p_lock.name AND p.place < p_until ORDER BY p.place LIMIT 200 LOOP
     EXIT WHEN v_weight + holdfast.weight_of(v_place.count) > holdfast.capacity_of(p_lock.permits);
     -- A process that listens holds this lock for as long as its connection lasts.
-    IF v_place.called_at < p_now - interval '5 seconds'
+    IF v_place.called_at NOT BETWEEN p_now - interval '5 seconds' AND p_now + interval '5 seconds'
       OR (v_place.channel IS NOT NULL AND pg_try_advisory_xact_lock(hashtextextended(v_place.channel, 4701))) THEN
       DELETE FROM holdfast.places p WHERE p.name = p_lock.name AND p.place = v_place.place;
       v_lock.waiting := v_lock.waiting - 1;

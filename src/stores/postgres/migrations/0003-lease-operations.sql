@@ -15,7 +15,7 @@ BEGIN
     -- Almost always: there is nobody else.
     UPDATE holdfast.locks l
       SET fence = greatest(l.fence + 1, p_fence_above + 1, (date_part('epoch', v_now) * 1000000)::bigint), holder = p_id,
-        granted_at = v_now, expires_at = v_now + p_ttl_ms * interval '1 millisecond', note = p_note, permits = 0
+        granted_at = v_now, expires_at = v_now + p_ttl_ms * interval '1 millisecond', ttl_ms = p_ttl_ms, note = p_note, permits = 0
       WHERE l.ctid = (
         SELECT f.ctid FROM holdfast.locks f
           WHERE f.name = p_name AND f.waiting = 0 AND f.sharing = 0 AND f.observed_until < v_now
@@ -28,7 +28,8 @@ BEGIN
   SELECT * INTO v_lock FROM holdfast.locks l WHERE l.name = p_name;
   v_is_there := FOUND;
   -- Who does not want to wait, or waits already and has just said so, is refused without a write.
-  IF v_is_there AND p_permits = 0 AND v_lock.holder <> p_id AND v_lock.expires_at > v_now THEN
+  IF v_is_there AND p_permits = 0 AND v_lock.holder <> p_id AND v_lock.expires_at > v_now
+    AND v_lock.expires_at <= v_now + v_lock.ttl_ms * interval '1 millisecond' THEN
     IF p_wait THEN
       PERFORM 1 FROM holdfast.places p WHERE p.name = p_name AND p.id = p_id AND p.expires_at > v_now + interval '110 seconds'
         AND p.channel IS NOT DISTINCT FROM p_channel AND p.called_at IS NULL;
@@ -46,15 +47,15 @@ BEGIN
     PERFORM 1 FROM holdfast.locks l WHERE l.name = p_name;
     IF FOUND THEN RETURN 'b'; END IF;
     IF p_count = 0 THEN
-      INSERT INTO holdfast.locks (name, fence, holder, granted_at, expires_at, note)
+      INSERT INTO holdfast.locks (name, fence, holder, granted_at, expires_at, ttl_ms, note)
         SELECT p_name, greatest(f.fence + 1, p_fence_above + 1, (date_part('epoch', v_now) * 1000000)::bigint), p_id,
-          v_now, v_now + p_ttl_ms * interval '1 millisecond', p_note FROM holdfast.floor f
+          v_now, v_now + p_ttl_ms * interval '1 millisecond', p_ttl_ms, p_note FROM holdfast.floor f
         RETURNING fence INTO v_fence;
       RETURN 'n' || v_fence;
     END IF;
     INSERT INTO holdfast.locks (name, fence) SELECT p_name, f.fence FROM holdfast.floor f RETURNING * INTO v_lock;
     -- Nobody else is there, so it is granted.
-    RETURN 'n' || substr(holdfast.grant_in_line(v_lock, v_now, NULL, p_id, v_now + p_ttl_ms * interval '1 millisecond', p_count, p_permits,
+    RETURN 'n' || substr(holdfast.grant_in_line(v_lock, v_now, NULL, p_id, p_ttl_ms, p_count, p_permits,
       p_note, p_fence_above), 2);
   END IF;
   RETURN holdfast.claim_in_line(v_lock, v_now, p_id, p_ttl_ms, p_wait, p_count, p_permits, p_note, p_fence_above,
@@ -78,15 +79,21 @@ DECLARE
   v_ahead holdfast.places;
   v_weight bigint;
 BEGIN
-  IF v_lock.ends_at <= p_now THEN v_lock := holdfast.sweep(v_lock, p_now); END IF;
+  IF v_lock.ends_at <= p_now OR (v_lock.sharing > 0 AND v_lock.ends_at > p_now + v_lock.ttl_ms * interval '1 millisecond') THEN
+    v_lock := holdfast.sweep(v_lock, p_now);
+  END IF;
+  IF v_lock.holder <> p_id AND v_lock.expires_at > p_now + v_lock.ttl_ms * interval '1 millisecond' THEN
+    v_lock.expires_at := holdfast.within_ttl(v_lock.expires_at, v_lock.ttl_ms);
+    UPDATE holdfast.locks l SET expires_at = v_lock.expires_at WHERE l.name = v_lock.name;
+  END IF;
   v_is_held := v_lock.holder IS NOT NULL AND v_lock.expires_at > p_now;
   -- The holder asks again.
   IF v_is_held AND v_lock.holder = p_id THEN
-    UPDATE holdfast.locks l SET expires_at = v_expires_at WHERE l.name = v_lock.name;
+    UPDATE holdfast.locks l SET expires_at = v_expires_at, ttl_ms = p_ttl_ms WHERE l.name = v_lock.name;
     RETURN 'g' || v_lock.fence;
   END IF;
   IF v_lock.sharing > 0 THEN
-    UPDATE holdfast.shares s SET expires_at = v_expires_at WHERE s.name = v_lock.name AND s.id = p_id
+    UPDATE holdfast.shares s SET expires_at = v_expires_at, ttl_ms = p_ttl_ms WHERE s.name = v_lock.name AND s.id = p_id
       RETURNING s.fence INTO v_fence;
     IF FOUND THEN
       IF v_expires_at < v_lock.ends_at THEN
@@ -115,7 +122,7 @@ BEGIN
     END LOOP;
   END IF;
   IF v_fits THEN
-    RETURN holdfast.grant_in_line(v_lock, p_now, v_place, p_id, v_expires_at, p_count, p_permits, p_note, p_fence_above);
+    RETURN holdfast.grant_in_line(v_lock, p_now, v_place, p_id, p_ttl_ms, p_count, p_permits, p_note, p_fence_above);
   END IF;
   IF v_place IS NOT NULL THEN
     UPDATE holdfast.places p SET expires_at = v_place_ends, channel = p_channel, called_at = NULL
@@ -144,12 +151,13 @@ END $$;
 
 -- Makes a claim a hold. It fits.
 CREATE FUNCTION holdfast.grant_in_line(
-  p_lock holdfast.locks, p_now timestamptz, p_place bigint, p_id text, p_expires_at timestamptz, p_count integer,
+  p_lock holdfast.locks, p_now timestamptz, p_place bigint, p_id text, p_ttl_ms integer, p_count integer,
   p_permits integer, p_note text, p_fence_above bigint
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   v_lock holdfast.locks := p_lock;
+  v_expires_at timestamptz := p_now + p_ttl_ms * interval '1 millisecond';
 BEGIN
   v_lock.permits := p_permits;
   IF p_place IS NOT NULL THEN
@@ -159,18 +167,19 @@ BEGIN
   v_lock.fence := greatest(v_lock.fence + 1, p_fence_above + 1, (date_part('epoch', p_now) * 1000000)::bigint);
   IF p_count = 0 THEN
     UPDATE holdfast.locks l
-      SET fence = v_lock.fence, holder = p_id, granted_at = p_now, expires_at = p_expires_at, note = p_note,
+      SET fence = v_lock.fence, holder = p_id, granted_at = p_now, expires_at = v_expires_at, ttl_ms = p_ttl_ms, note = p_note,
         permits = 0, waiting = v_lock.waiting
       WHERE l.name = v_lock.name;
   ELSE
-    INSERT INTO holdfast.shares (name, id, fence, count, granted_at, expires_at, note)
-      VALUES (v_lock.name, p_id, v_lock.fence, p_count, p_now, p_expires_at, p_note);
+    INSERT INTO holdfast.shares (name, id, fence, count, ttl_ms, granted_at, expires_at, note)
+      VALUES (v_lock.name, p_id, v_lock.fence, p_count, p_ttl_ms, p_now, v_expires_at, p_note);
+    v_lock.ttl_ms := CASE v_lock.sharing WHEN 0 THEN p_ttl_ms ELSE greatest(v_lock.ttl_ms, p_ttl_ms) END;
     v_lock.sharing := v_lock.sharing + 1;
     v_lock.weight := v_lock.weight + p_count;
-    v_lock.ends_at := least(v_lock.ends_at, p_expires_at);
+    v_lock.ends_at := least(v_lock.ends_at, v_expires_at);
     UPDATE holdfast.locks l
       SET fence = v_lock.fence, holder = NULL, permits = v_lock.permits, sharing = v_lock.sharing,
-        weight = v_lock.weight, ends_at = v_lock.ends_at, waiting = v_lock.waiting
+        weight = v_lock.weight, ends_at = v_lock.ends_at, waiting = v_lock.waiting, ttl_ms = v_lock.ttl_ms
       WHERE l.name = v_lock.name;
     -- There may be room for the next in line too.
     IF v_lock.waiting > 0 THEN PERFORM holdfast.call_next(v_lock, p_now, 9223372036854775807); END IF;
@@ -187,7 +196,7 @@ DECLARE
   v_expires_at timestamptz := v_now + p_ttl_ms * interval '1 millisecond';
   v_lock holdfast.locks;
 BEGIN
-  UPDATE holdfast.locks l SET expires_at = v_expires_at, note = coalesce(p_note, l.note)
+  UPDATE holdfast.locks l SET expires_at = v_expires_at, ttl_ms = p_ttl_ms, note = coalesce(p_note, l.note)
     WHERE l.ctid = (
       SELECT f.ctid FROM holdfast.locks f WHERE f.name = p_name AND f.holder = p_id AND f.expires_at > v_now FOR UPDATE SKIP LOCKED
     );
@@ -199,10 +208,10 @@ BEGIN
   END IF;
   -- Somebody else had it just now.
   IF v_lock.holder = p_id AND v_lock.expires_at > v_now THEN
-    UPDATE holdfast.locks l SET expires_at = v_expires_at, note = coalesce(p_note, l.note) WHERE l.name = p_name;
+    UPDATE holdfast.locks l SET expires_at = v_expires_at, ttl_ms = p_ttl_ms, note = coalesce(p_note, l.note) WHERE l.name = p_name;
     RETURN '1';
   END IF;
-  UPDATE holdfast.shares s SET expires_at = v_expires_at, note = coalesce(p_note, s.note)
+  UPDATE holdfast.shares s SET expires_at = v_expires_at, ttl_ms = p_ttl_ms, note = coalesce(p_note, s.note)
     WHERE s.name = p_name AND s.id = p_id AND s.expires_at > v_now;
   IF NOT FOUND THEN RETURN '0'; END IF;
   IF v_expires_at < v_lock.ends_at THEN

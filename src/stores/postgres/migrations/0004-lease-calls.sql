@@ -113,10 +113,10 @@ CREATE FUNCTION holdfast.read(lock_name text) RETURNS TABLE (
   SELECT c.id, c.granted, c.count, c.permits, c.fence,
     CASE WHEN c.granted THEN greatest(extract(epoch FROM c.at - c.granted_at) * 1000, 0) END::bigint, (extract(epoch FROM c.expires_at - c.at) * 1000)::bigint, c.note
   FROM (
-    SELECT l.holder AS id, true AS granted, 0 AS count, l.permits, l.fence, l.granted_at, l.expires_at, l.note, l.at, 0 AS part, 0::bigint AS rank
+    SELECT l.holder AS id, true AS granted, 0 AS count, l.permits, l.fence, l.granted_at, least(l.expires_at, l.at + l.ttl_ms * interval '1 millisecond') AS expires_at, l.note, l.at, 0 AS part, 0::bigint AS rank
       FROM lock l WHERE l.holder IS NOT NULL
     UNION ALL
-    SELECT s.id, true, s.count, l.permits, s.fence, s.granted_at, s.expires_at, s.note, l.at, 1, s.fence
+    SELECT s.id, true, s.count, l.permits, s.fence, s.granted_at, least(s.expires_at, l.at + s.ttl_ms * interval '1 millisecond'), s.note, l.at, 1, s.fence
       FROM lock l JOIN holdfast.shares s ON s.name = l.name
     UNION ALL
     SELECT p.id, false, p.count, l.permits, NULL, NULL, p.expires_at, p.note, l.at, 2, p.place

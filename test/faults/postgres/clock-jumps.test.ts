@@ -1,0 +1,167 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { bindFence } from '../../../src/stores/postgres/index.ts';
+import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
+import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { eventually } from '../../redis/support/stage.ts';
+import { makeClockShim } from '../../support/servers/clock-shim.ts';
+
+const HOUR = 3_600;
+const shim = makeClockShim();
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start({ env: shim.env });
+});
+afterAll(async () => {
+  await stage?.[Symbol.asyncDispose]();
+  shim.remove();
+});
+
+/** Sees to it that the server really has the clock that it is to have. */
+async function setClock(seconds: number): Promise<void> {
+  shim.set(seconds);
+  const [row] = await stage.query('SELECT extract(epoch FROM clock_timestamp())::float8 AS at');
+  expect(Math.abs(Number(row?.at) - Date.now() / 1000 - seconds)).toBeLessThan(60);
+}
+
+describe('row 47: the server’s clock is set forward', () => {
+  it('others may hold, the first are told within one renewal, fences rise, and a late write is refused', async () => {
+    await setClock(0);
+    const locks = stage.locks({ ttlMs: 3_000 });
+    const others = stage.locks({ ttlMs: 3_000 });
+    const hold = await locks.mutex('forward').acquire();
+    const reader = await locks.readWriteLock('forward-rw').read.acquire();
+    const waiting = others.mutex('forward').acquire();
+    await stage.listening('forward', 1);
+    await stage.query("CREATE TABLE ledger (what text); SELECT holdfast.require_fence('ledger')");
+
+    await setClock(HOUR);
+    const [next, writer] = await Promise.all([
+      waiting,
+      others.readWriteLock('forward-rw').write.acquire({ waitMs: 10_000 }),
+    ]);
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    expect(writer.fence).toBeGreaterThan(reader.fence);
+    const client = new pg.Client(stage.url);
+    await client.connect();
+    await client.query('BEGIN');
+    await bindFence(client, next);
+    await client.query("INSERT INTO ledger VALUES ('in time'); COMMIT; BEGIN");
+    await expect(bindFence(client, hold)).rejects.toMatchObject({ code: 'STALE_FENCE' });
+    await client.end();
+    await eventually('the first are told', () => hold.signal.aborted && reader.signal.aborted, 3_000);
+    // Nobody who was granted it by the new clock is disturbed by the jump.
+    await sleep(1_500);
+    next.assertHeld();
+    writer.assertHeld();
+    expect(await next.release()).toBe(true);
+    expect(await writer.release()).toBe(true);
+  });
+});
+
+describe('row 47: the server’s clock is set back', () => {
+  it('holds go on alone, and fences still rise, also for rows that were pruned', async () => {
+    await setClock(HOUR);
+    const locks = stage.locks({ ttlMs: 1_500 });
+    const others = stage.locks({ ttlMs: 1_500 });
+    const hold = await locks.mutex('back').acquire();
+    const pruned = await locks.mutex('back-pruned').acquire();
+    await pruned.release();
+    await stage.query('SELECT holdfast.prune(0)');
+
+    await setClock(0);
+    for (const until = performance.now() + 2_500; performance.now() < until; await sleep(20)) {
+      hold.assertHeld();
+      expect(await others.mutex('back').tryAcquire()).toBeNull();
+    }
+    expect(await hold.release()).toBe(true);
+    const next = await others.mutex('back').acquire();
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    const again = await others.mutex('back-pruned').acquire();
+    expect(again.fence).toBeGreaterThan(pruned.fence);
+    const [holder] = (await locks.inspect('back')).holders;
+    expect(holder?.heldForMs).toBeLessThan(60_000);
+    await Promise.all([next.release(), again.release()]);
+  });
+
+  it('no hold of a dead process is kept for longer than it asked for, from when somebody wants it', async () => {
+    await setClock(HOUR);
+    const locks = stage.locks({ ttlMs: 1_000, renew: false });
+    const others = stage.locks({ ttlMs: 1_000, waitMs: 8_000 });
+    const dead = [
+      await locks.mutex('dead').acquire(),
+      await locks.readWriteLock('dead-rw').read.acquire(),
+      await locks.semaphore('dead-permits', { permits: 2 }).acquire({ permits: 2 }),
+    ];
+    const waiting = others.mutex('dead').acquire();
+    await stage.listening('dead', 1);
+    await setClock(0);
+    const view = await others.inspect('dead');
+    expect(view.holders[0]?.expiresInMs).toBeLessThanOrEqual(1_000);
+    const next = await Promise.all([
+      waiting,
+      others.readWriteLock('dead-rw').write.acquire(),
+      others.semaphore('dead-permits', { permits: 2 }).acquire(),
+    ]);
+    for (const [n, hold] of next.entries()) {
+      expect(hold.fence).toBeGreaterThan(dead[n]?.fence ?? 0n);
+      await hold.release();
+    }
+  });
+
+  it('a waiter that was called before, and never comes, is passed over all the same', async () => {
+    await setClock(HOUR);
+    const store = stage.store();
+    const first = request('called');
+    expect(await store.claim(first)).toMatchObject({ granted: true });
+    // As behind a pooler, where nobody listens and the server cannot tell who has gone.
+    expect(await store.claim(request('called', { wait: true }))).toMatchObject({ granted: false });
+    await store.release(first);
+    await setClock(0);
+    expect(await store.claim(request('called'))).toMatchObject({ granted: true });
+  });
+
+  it('who looked at the clock before a renewal, and was stopped then, does not shorten the lease', async () => {
+    await setClock(0);
+    const store = stage.store();
+    const [mine, read] = [
+      request('stopped'),
+      request('stopped-rw', { mode: { kind: 'shared' }, ttlMs: 60_000 }),
+    ];
+    await store.claim(mine);
+    await store.claim(read);
+    for (const { name } of [mine, read]) {
+      await stage.query(
+        `SELECT holdfast.claim_in_line(l, clock_timestamp() - interval '50 seconds', 'late', 1000, false, 0, 0, '', 0, 100, NULL)
+          FROM holdfast.locks l WHERE l.name = $1`,
+        [name],
+      );
+      const [claim] = await store.read(name);
+      expect(claim?.expiresInMs).toBeGreaterThan(30_000);
+    }
+  });
+});
+
+it('advisory locks: holds know no clock; set back, it refuses fences instead of repeating them', async () => {
+  await setClock(0);
+  const advisory = new AdvisoryStage(stage.server, stage.url);
+  const locks = advisory.locks();
+  const hold = await locks.mutex('kept').acquire();
+  await setClock(HOUR);
+  const ahead = await locks.mutex('ahead').acquire();
+  await ahead.release();
+  await setClock(0);
+  await expect(locks.mutex('ahead').acquire({ waitMs: 300 })).rejects.toMatchObject({
+    code: 'STORE',
+    message: expect.stringMatching(/clock is behind/),
+  });
+  expect(await advisory.sessionsWith('ahead')).toEqual([]);
+  hold.assertHeld();
+  expect(await advisory.sessionsWith('kept')).toHaveLength(1);
+  await setClock(HOUR);
+  const next = await locks.mutex('ahead').acquire();
+  expect(next.fence).toBeGreaterThan(ahead.fence);
+  await advisory.end();
+  await setClock(0);
+});
