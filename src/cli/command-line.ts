@@ -1,16 +1,16 @@
 import { CommanderError } from 'commander';
+import { complain } from './complaint.ts';
 import { describeFailure, EXIT, exitCodeOf } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { program } from './program.ts';
-import { hasSecret, redactor } from './store-url.ts';
-import { printable } from './text.ts';
+import { hasSecret, storesIn } from './store-url.ts';
 
 const PASSWORD_SEEN =
   'a password in an argument can be seen by every user of this machine; put the URL in HOLDFAST_URL instead';
 
 /** Parses the arguments and does what they say. Sets the exit code of the process. */
 export async function commandLine(guard: GuardedCommand | null): Promise<void> {
-  if (process.argv.some((each) => hasSecret(each))) complain(PASSWORD_SEEN);
+  if (storesIn(process.argv).some(hasSecret)) complain(PASSWORD_SEEN);
   try {
     await program(finish, guard).parseAsync();
   } catch (error) {
@@ -27,15 +27,4 @@ async function finish(work: Promise<number>): Promise<void> {
     complain(describeFailure(error));
     process.exitCode = exitCodeOf(error);
   }
-}
-
-/** Whatever goes wrong, and whoever worded it: no password is printed, and no control character. */
-function complain(text: string): void {
-  const at = process.argv.indexOf('--store');
-  const urls = [
-    process.env.HOLDFAST_URL,
-    process.argv[at + 1],
-    ...process.argv.filter((each) => each.includes('://')),
-  ];
-  process.stderr.write(`holdfast: ${printable(redactor(...urls)(text))}\n`);
 }

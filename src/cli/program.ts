@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import type { RunOptions } from './arguments.ts';
+import { presentable } from './complaint.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { storeUrl } from './store-url.ts';
 
@@ -22,6 +23,8 @@ export function program(finish: Finish, guard: GuardedCommand | null): Command {
   const holdfast = new Command('holdfast')
     .description('Distributed locks for shell scripts, cron jobs and people')
     .version(version())
+    // Commander repeats an argument that it does not understand, and that may be a misspelled `--store=URL`.
+    .configureOutput({ writeErr: (text) => void process.stderr.write(presentable(text)) })
     .enablePositionalOptions()
     .exitOverride();
   addRun(holdfast, finish, guard);

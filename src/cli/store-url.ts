@@ -17,6 +17,18 @@ function stateFolder(env: NodeJS.ProcessEnv): string {
   return join(homedir(), '.local', 'state');
 }
 
+/** The arguments, and of an option with an equals sign what follows it: whatever of them may be a URL. */
+export function valuesIn(args: readonly string[]): string[] {
+  return args.map((each) => each.replace(/^--[^=]*=/, ''));
+}
+
+/** What was given as the store, by `--store URL` or `--store=URL`. What comes after `--` is the command's own. */
+export function storesIn(args: readonly string[]): string[] {
+  const end = args.indexOf('--');
+  const own = end < 0 ? args : args.slice(0, end);
+  return valuesIn(own.filter((each, n) => each.startsWith('--store=') || own[n - 1] === '--store'));
+}
+
 const SECRET_PARAMETER = /^(.*(?:pass|pwd|secret|token|auth|key).*)$/i;
 const HIDDEN = '***';
 

@@ -94,6 +94,9 @@ describe('the store', () => {
   it.each([
     ['in HOLDFAST_URL', ['list'], `nosuch://user:${SECRET}@host:1/0?password=hunter2`],
     ['in --store', ['list', '--store', `nosuch://user:${SECRET}@host:1/0?password=hunter2`], ''],
+    ['in --store=', ['list', `--store=nosuch://user:${SECRET}@host:1/0?password=hunter2`], ''],
+    ['in an option that does not exist', ['list', `--stroe=redis://user:${SECRET}@host:1/0`], ''],
+    ['in the place of a verb', [`redis://user:${SECRET}@host:1/0`], ''],
     ['of a store that cannot be reached', ['list'], `redis://user:${SECRET}@127.0.0.1:1/0`],
     ['in a path', ['list'], `sqlite:/no/such/user:${SECRET}@host/hunter2`],
   ])('keeps its password to itself: %s', async (what, args, url) => {
@@ -128,8 +131,12 @@ describe('the store', () => {
   });
 
   it('warns of a password that every user of the machine can see', async () => {
-    const { stderr } = await holdfast(['list', '--store', 'nosuch://u:pw@h'], env);
-    expect(stderr).toContain('can be seen by every user');
+    for (const args of [['--store', 'nosuch://u:pw@h'], ['--store=nosuch://u:pw@h']]) {
+      const { stderr } = await holdfast(['list', ...args], env);
+      expect(stderr).toContain('can be seen by every user');
+    }
+    const { code, stderr } = await holdfast(['run', 'x', '--', 'echo', '--store', 'redis://u:pw@h'], env);
+    expect({ code, stderr }, 'but not of one that is the command’s').toEqual({ code: 0, stderr: '' });
   });
 });
 
