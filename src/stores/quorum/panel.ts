@@ -4,8 +4,8 @@ import { Commands } from '../../hold/command.ts';
 import type { ClaimRef } from '../../store/store.ts';
 import { Ballot } from './ballot.ts';
 import type { QuorumNode } from './node.ts';
+import { NodeTurns } from './node-turns.ts';
 import type { Standing } from './refusal.ts';
-import { Turns } from './turns.ts';
 import type { Waiters } from './waiters.ts';
 
 /** A node gets this share of a time to live to answer, within these bounds; it holds up only what cannot be decided without it. */
@@ -32,7 +32,7 @@ export class Panel {
   readonly clock: Clock;
   readonly #commands: Commands;
   readonly #waiters: Waiters;
-  readonly #turns: Turns;
+  readonly #turns: NodeTurns;
   /** Nodes that have answered, in whatever way, at least once. */
   readonly #seen = new Set<QuorumNode>();
   #isDistinct = false;
@@ -43,7 +43,7 @@ export class Panel {
     this.clock = clock;
     this.#commands = new Commands(clock);
     this.#waiters = waiters;
-    this.#turns = new Turns(nodes.length);
+    this.#turns = new NodeTurns(nodes.length);
   }
 
   get size(): number {

@@ -8,7 +8,7 @@ type Turn = (Promise<unknown> | undefined)[];
  * a vote that is still waiting for its connection: if it overtook the vote, the claim would stay behind at that node; and if a vote overtook the command that
  * takes an earlier one back, a grant that has been counted would be taken away.
  */
-export class Turns {
+export class NodeTurns {
   readonly #size: number;
   readonly #last = new Map<string, Turn>();
 
