@@ -62,6 +62,20 @@ describe('postgresAdvisoryStore and other programs', () => {
       code: 'INVALID_ARGUMENT',
     });
     expect(() => stage.store({ key: 'x' as never })).toThrow(/function/);
+    // A mistake of the user's, which is told at once and not tried again until the wait is over.
+    const failing = stage.locks({
+      store: {
+        key: () => {
+          throw new RangeError('no key');
+        },
+      },
+    });
+    await expect(failing.mutex('x').acquire({ waitMs: 60_000 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      argument: 'key',
+      message: expect.stringContaining('no key'),
+      cause: expect.any(RangeError),
+    });
   });
 
   it('row 46: names with one key exclude each other, in one process and in two', async () => {

@@ -169,6 +169,15 @@ describe('holdfast.require_fence', () => {
     await expect(again.query('UPDATE orders SET total = 4')).rejects.toMatchObject({ code: 'HF001' });
   });
 
+  it('what is no hold of one lock cannot be bound', async () => {
+    const tx = await begin();
+    for (const none of [null, {}, { name: 'a' }, { fence: 3n }, { names: ['a'], fenceOf: () => 3n }])
+      await expect(bindFence(tx, none as never)).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        argument: 'hold',
+      });
+  });
+
   it('locks of other names do not hinder each other', async () => {
     const client = await begin();
     await bindFence(client, { name: 'order:7', fence: 100n });

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { AcquireTimeoutError } from '../../src/errors.ts';
 import type { Queryable } from '../../src/stores/postgres/queryable.ts';
 import { lockInTransaction, tryLockInTransaction } from '../../src/stores/postgres/transaction-lock.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
@@ -172,6 +173,27 @@ describe('after a lock in a transaction was not had', () => {
     await b.query('COMMIT');
     expect((await b.query('SELECT n FROM kept ORDER BY n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
     expect(await setting(b)).toBe('7s');
+  });
+
+  it('says who holds what was waited for, by name, number or pair, alone or shared', async () => {
+    const holder = await begin();
+    const { rows } = await holder.query(
+      "SELECT set_config('application_name', 'billing', false), pg_backend_pid() AS pid",
+    );
+    const keys = ['who:1', -5n, { classId: -1, objectId: 7 }] as const;
+    await lockInTransaction(holder, [keys[0], keys[2]]);
+    await lockInTransaction(holder, keys[1], { mode: 'shared' });
+    const tx = await begin();
+    for (const [n, key] of keys.entries()) {
+      const error = await lockInTransaction(tx, key, { waitMs: 20 }).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'ACQUIRE_TIMEOUT', message: expect.stringContaining('"billing"') });
+      expect((error as AcquireTimeoutError).holders).toMatchObject([
+        { id: `session ${rows[0].pid}`, owner: 'billing', mode: { kind: n === 1 ? 'shared' : 'exclusive' } },
+      ]);
+    }
+    // What nobody else holds is not shown, nor what we hold ourselves.
+    await lockInTransaction(tx, 'who:2');
+    await tx.query('SAVEPOINT still_there');
   });
 
   it('one wait is for all keys together', async () => {

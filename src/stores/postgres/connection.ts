@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { ClosedError, StoreError, UnsupportedError } from '../../errors.ts';
-import { failureOf, notSent } from './failure.ts';
+import { failureOf, notBegun, notSent } from './failure.ts';
 import type { Dial, Hearing, Row, Statement, Wire } from './wire.ts';
 
 /** How long to try to connect. */
@@ -58,7 +58,7 @@ export class Connection {
     } catch (error) {
       connection.destroy();
       if (error instanceof UnsupportedError) throw error;
-      throw notSent((error as Error).message, error);
+      throw notBegun(error);
     }
   }
 
@@ -114,7 +114,7 @@ export class Connection {
       const major = Math.floor(Number(version) / 10_000);
       throw new UnsupportedError(`PostgreSQL ${VERSION_MIN} or newer is needed; this is ${major}`);
     }
-    if (isStandby === 'true') throw notSent('this server is a standby, which can only be read');
+    if (isStandby === 'true') throw failureOf(new Error('this server is a standby, which can only be read'));
     this.backendId = Number(backendId);
     this.isDirect = this.#wire.processId === this.backendId;
   }

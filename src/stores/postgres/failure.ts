@@ -41,7 +41,12 @@ export function failureOf(error: unknown): StoreError {
 }
 
 /** A statement that was never sent. */
-export function notSent(why: string, cause?: unknown): StoreError {
-  const text = why.startsWith('PostgreSQL: ') ? why : `PostgreSQL: not sent: ${why}`;
-  return new StoreError(text, { cause, applied: 'no' });
+export function notSent(why: string): StoreError {
+  return new StoreError(`PostgreSQL: not sent: ${why}`, { applied: 'no' });
+}
+
+/** What failed before any statement of ours was sent. Its cause stays what the client library said: its code is what people look for. */
+export function notBegun(error: unknown): StoreError {
+  const { message, cause } = failureOf(error);
+  return new StoreError(message, { cause, applied: 'no' });
 }

@@ -1,4 +1,4 @@
-import { UnsupportedError } from '../../errors.ts';
+import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { assertNotStale, checkFence } from '../../fence/fence-gate.ts';
 import type { Hold } from '../../hold/hold.ts';
 import { stateIn } from './failure.ts';
@@ -52,5 +52,8 @@ export async function bindFence(
   hold: Pick<Hold, 'name' | 'fence'>,
   options: PostgresFenceOptions = {},
 ): Promise<void> {
-  await new Fences(tx, options).pass('bind_fence', hold.name, hold.fence);
+  const fences = new Fences(tx, options);
+  if (typeof hold?.name !== 'string' || typeof hold.fence !== 'bigint')
+    throw new InvalidArgumentError('hold', 'must be the hold of one lock, with a name and a fence');
+  await fences.pass('bind_fence', hold.name, hold.fence);
 }

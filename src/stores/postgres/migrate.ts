@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts';
-import { notSent, sqlStateOf } from './failure.ts';
+import { notBegun, sqlStateOf } from './failure.ts';
 import type { Schema } from './schema.ts';
 
 /** Others may be migrating at the same time. */
@@ -46,6 +46,7 @@ async function appliedIn(connection: Connection, schema: Schema): Promise<number
 
 /** Nothing of a migration that failed stays, and nothing else was sent yet. */
 function refusalOf(error: unknown, schema: Schema): Error {
-  if (sqlStateOf((error as Error).cause) === '42501') return schema.missing();
-  return notSent((error as Error).message, error);
+  const { cause } = error as Error;
+  if (sqlStateOf(cause) === '42501') return schema.missing((cause as Error).message);
+  return notBegun(error);
 }

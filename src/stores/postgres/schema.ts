@@ -67,10 +67,11 @@ export class Schema {
     };
   }
 
-  /** Nothing was made, because nobody wants it made by us. */
-  missing(): UnsupportedError {
+  /** Nothing was made, because nobody wants it made by us, or because of what the server said. */
+  missing(why?: string): UnsupportedError {
+    const reason = why === undefined ? '' : `, and this user may not make them: ${why}`;
     return new UnsupportedError(
-      `The tables of Holdfast are not in schema ${this.name}, or not those of this version. ` +
+      `The tables of Holdfast are not in schema ${this.name}, or not those of this version${reason}. ` +
         'Have them made with what "holdfast migrations" prints',
     );
   }

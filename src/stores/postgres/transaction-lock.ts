@@ -2,6 +2,7 @@ import { checkDuration } from '../../checks.ts';
 import { systemClock } from '../../clock.ts';
 import { AcquireTimeoutError, InvalidArgumentError, StoreError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
+import type { ClaimView } from '../../view.ts';
 import { failureOf, stateIn } from './failure.ts';
 import { checkKey, type Key, showKey } from './key.ts';
 import { checkQueryable, type Queryable, rowsOf } from './queryable.ts';
@@ -22,7 +23,7 @@ export interface TransactionLockWait extends TransactionLockOptions {
  * Takes advisory locks that end with the caller's transaction, whether it commits or rolls back: there is nothing to release, to renew or to lose. Several keys are taken in the
  * server's order, so that two transactions that lock the same keys in one call never wait for each other.
  *
- * Rejects with `AcquireTimeoutError` after `waitMs`; with `InvalidArgumentError` for a bad key, or when `tx` is not inside a transaction, where the lock would end before anybody
+ * Rejects with `AcquireTimeoutError` after `waitMs`, with the sessions that hold a key then, each by its application name; with `InvalidArgumentError` for a bad key, or when `tx` is not inside a transaction, where the lock would end before anybody
  * could rely on it; with `StoreError` for whatever else the server says (deadlock, cancelled, out of memory). After each of these the transaction is as it was before the call, none of the locks
  * is held, and `lock_timeout` has not changed.
  *
@@ -40,7 +41,10 @@ export async function lockInTransaction(
   const isLocked = await inTurn(tx, () =>
     waitMs === 0 ? tryAll(tx, wanted) : inSavepoint(tx, () => waitForAll(tx, wanted, waitMs)),
   );
-  if (!isLocked) throw new AcquireTimeoutError(wanted.label, systemClock.monotonicMs() - startedMs);
+  if (isLocked) return;
+  const waitedMs = systemClock.monotonicMs() - startedMs;
+  const holders = await inTurn(tx, () => holdersOf(tx, wanted));
+  throw new AcquireTimeoutError(wanted.label, waitedMs, holders);
 }
 
 /**
@@ -71,6 +75,7 @@ function want(tx: Queryable, key: Key | readonly Key[], { mode }: TransactionLoc
 }
 
 const SAVEPOINT = 'holdfast_lock';
+const SHOWN_MAX = 10;
 const LOCK_TIMEOUT = '55P03';
 const NO_TRANSACTION = '25P01';
 
@@ -123,6 +128,28 @@ SELECT set_config('lock_timeout', (SELECT value FROM before), true) FROM (SELECT
     if (stateIn(error) === LOCK_TIMEOUT) return false;
     throw error;
   }
+}
+
+/** Which sessions hold one of the keys. For people: nothing when the server does not say. */
+async function holdersOf(tx: Queryable, { keys }: Wanted): Promise<ClaimView[]> {
+  const low = (value: string): string => `${value} & 4294967295`;
+  const text = `SELECT l.pid::text AS pid, bool_or(l.mode = 'ExclusiveLock')::text AS exclusive, max(a.application_name) AS application
+FROM (${KEYS}) AS k JOIN pg_locks AS l ON l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND CASE WHEN k.is_pair THEN (l.classid::int8, l.objid::int8, l.objsubid) = (${low('k.class_id::int8')}, ${low('k.object_id::int8')}, 2)
+      ELSE (l.classid::int8, l.objid::int8, l.objsubid) = (${low('(k.key >> 32)')}, ${low('k.key')}, 1) END
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid GROUP BY l.pid LIMIT ${SHOWN_MAX}`;
+  let rows: readonly { pid: string; exclusive: string; application: string | null }[] = [];
+  await inSavepoint(tx, async () => {
+    rows = await rowsOf(tx, text, [encode(keys)]);
+    return true;
+  }).catch(() => {});
+  return rows.map(({ pid, exclusive, application }) => ({
+    id: `session ${pid}`,
+    owner: application === '' ? null : application,
+    mode: { kind: exclusive === 'true' ? 'exclusive' : 'shared' },
+    ...{ fence: null, heldForMs: null, expiresInMs: null, metadata: null },
+  }));
 }
 
 /** Rolls back to where it began unless the work comes to `true`. Outside a transaction there are no savepoints, so that is found out first. */

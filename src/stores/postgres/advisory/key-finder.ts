@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from '../../../errors.ts';
 import { checkKey, type Key } from '../key.ts';
 import { hashText } from './hash.ts';
 import { type LockKey, lockKey } from './lock-key.ts';
@@ -15,7 +16,7 @@ export class KeyFinder {
     this.#custom = custom;
   }
 
-  /** `undefined` when the server has to be asked. Throws what the user's function throws, and `InvalidArgumentError` for what it must not give. */
+  /** `undefined` when the server has to be asked. Throws `InvalidArgumentError` when the user's function throws, or for what it must not give. */
   known(name: string, session: Session): LockKey | undefined {
     const kept = this.#kept.get(name);
     if (kept !== undefined) return kept;
@@ -30,12 +31,22 @@ export class KeyFinder {
   }
 
   #keyOf(name: string): Key {
-    return this.#custom === undefined ? name : checkKey(this.#custom(name));
+    return this.#custom === undefined ? name : checkKey(asked(this.#custom, name));
   }
 
   #keep(name: string, key: LockKey): LockKey {
     if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
     this.#kept.set(name, key);
     return key;
+  }
+}
+
+/** A mistake in the user's function is told at once: asking again would not mend it. */
+function asked(custom: (name: string) => Key, name: string): Key {
+  try {
+    return custom(name);
+  } catch (cause) {
+    const error = new InvalidArgumentError('key', `failed for ${JSON.stringify(name)}: ${String(cause)}`);
+    throw Object.assign(error, { cause });
   }
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../clock.ts';
 import { StoreError, UnsupportedError } from '../../../errors.ts';
 import { Connection } from '../connection.ts';
+import { notBegun } from '../failure.ts';
 import type { Dial } from '../wire.ts';
 import { hashText } from './hash.ts';
 import { type LockKey, OURS, placeOf } from './lock-key.ts';
@@ -117,8 +118,7 @@ export class Session {
       return session;
     } catch (error) {
       connection.destroy();
-      if (error instanceof StoreError) throw new StoreError(error.message, { cause: error, applied: 'no' });
-      throw error;
+      throw error instanceof StoreError ? notBegun(error) : error;
     }
   }
 
