@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { InvalidArgumentError } from '../../src/errors.ts';
 import { instant } from '../../src/hold/validity.ts';
+import { Gate } from '../../src/stores/zookeeper/gate.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { Line } from '../../src/stores/zookeeper/line.ts';
 import { Liveness } from '../../src/stores/zookeeper/liveness.ts';
 import { decodeName, encodeName, nodePrefix, parseNode } from '../../src/stores/zookeeper/node-name.ts';
 import { parseZookeeperUrl } from '../../src/stores/zookeeper/url.ts';
+import { LockNode, Vacancies } from '../../src/stores/zookeeper/vacancies.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 const lineOf = (...names: string[]): Line => new Line({ names, zxid: 1n });
@@ -45,6 +47,91 @@ describe('row 57: places in line are numbers of 32 bits', () => {
     expect(line.claims.map(({ id }) => id)).toEqual(['a', 'b', 'c']);
     expect(line.judge(0)).toEqual({ granted: true });
     expect(line.judge(2)).toEqual({ granted: false, behind: b });
+  });
+});
+
+describe('the place that a line goes on with', () => {
+  const watched = (emptyTo: number | null) => {
+    const [vacancies, node] = [new Vacancies(), new LockNode()];
+    node.emptyTo = emptyTo;
+    vacancies.add('/locks/a', node);
+    return { vacancies, node };
+  };
+
+  it('is the next number, also where numbers go on below zero, and one claim at a time counts on it', () => {
+    for (const [last, next] of [
+      [7, 8],
+      [2_147_483_647, -2_147_483_648],
+    ] as const) {
+      const { vacancies } = watched(last);
+      const vacancy = vacancies.take('/locks/a');
+      expect(vacancy?.place).toBe(next);
+      expect(vacancies.take('/locks/a')).toBeNull();
+      expect(vacancy && vacancies.isAlone(vacancy, next)).toBe(true);
+    }
+  });
+
+  it('is worth nothing once the node was removed or the connection was lost, though it was taken before', () => {
+    for (const end of ['removed', 'lost'] as const) {
+      const { vacancies, node } = watched(7);
+      const vacancy = vacancies.take('/locks/a');
+      if (end === 'removed') node.broken({});
+      else vacancies.reset();
+      expect(vacancy && vacancies.isAlone(vacancy, 8)).toBe(false);
+      expect(vacancies.nodeOf('/locks/a')).toBeNull();
+    }
+  });
+
+  it('is not counted on while others use the lock too: then the line is read along with every claim', () => {
+    const { vacancies, node } = watched(7);
+    const vacancy = vacancies.take('/locks/a');
+    expect(vacancy?.isLikely).toBe(true);
+    expect(vacancy && vacancies.isAlone(vacancy, 9)).toBe(false);
+    node.emptyTo = 9;
+    const next = vacancies.take('/locks/a');
+    expect(next?.isLikely).toBe(false);
+    expect(next && vacancies.isAlone(next, 10)).toBe(true);
+    node.emptyTo = 10;
+    expect(vacancies.take('/locks/a')?.isLikely).toBe(true);
+  });
+});
+
+describe('row 18: what can wait', () => {
+  it('goes in bounded numbers, in order, and whoever stands in line before those who come', async () => {
+    const gate = new Gate(() => true);
+    const begun: string[] = [];
+    const ends: (() => void)[] = [];
+    const work = (name: string) => (): Promise<void> => {
+      begun.push(name);
+      return new Promise((resolve) => void ends.push(resolve));
+    };
+    const coming = Array.from({ length: 1_000 }, (_, n) => gate.run(work(`comes ${n}`), false));
+    const standing = Array.from({ length: 5 }, (_, n) => gate.run(work(`stands ${n}`), true));
+    const atOnce = begun.length;
+    expect(atOnce).toBeLessThanOrEqual(256);
+    while (ends.length > 0) {
+      const some = ends.splice(0, 3);
+      for (const end of some) end();
+      await new Promise(setImmediate);
+      expect(ends.length).toBeLessThanOrEqual(atOnce);
+    }
+    await Promise.all([...coming, ...standing]);
+    const came = begun.filter((name) => name.startsWith('comes'));
+    expect(came).toEqual(came.map((_, n) => `comes ${n}`));
+    expect(begun.slice(atOnce, atOnce + 5)).toEqual([0, 1, 2, 3, 4].map((n) => `stands ${n}`));
+  });
+
+  it('is turned down, all of it, when the connection is gone by its turn', async () => {
+    let isOpen = true;
+    const gate = new Gate(() => isOpen);
+    const ends: (() => void)[] = [];
+    const first = gate.run(() => new Promise<void>((resolve) => void ends.push(resolve)), false);
+    const others = Array.from({ length: 400 }, () => gate.run(() => new Promise<void>(() => {}), false));
+    const turnedDown = Promise.allSettled(others.slice(255));
+    isOpen = false;
+    ends[0]?.();
+    await first;
+    for (const each of await turnedDown) expect(each).toMatchObject({ reason: { applied: 'no' } });
   });
 });
 

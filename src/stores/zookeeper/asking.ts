@@ -5,15 +5,18 @@ import type { ClaimOutcome, ClaimRequest } from '../../store/store.ts';
 import { isNoNode } from './calls.ts';
 import { Claim } from './claim.ts';
 import type { Leaving } from './leaving.ts';
-import type { Line } from './line.ts';
-import { nodePrefix } from './node-name.ts';
+import { Line } from './line.ts';
+import { type NodeName, nodePrefix } from './node-name.ts';
 import type { Parts } from './parts.ts';
 import type { Session } from './session.ts';
+import type { Count } from './writes.ts';
 
 /** How soon a waiter asks again while nothing would wake it, and while something would. */
 const POLL_MS = 1_000;
 const ASK_AGAIN_MS = 10_000;
 const TRIES = 4;
+/** A line that is no longer than this is read by whoever enters it: that is cheap, and shows what is so. */
+const SHORT_LINE = 64;
 
 /** `claim`: entering the line, asking again, and finding out what became of a request whose answer was lost. */
 export class Asking {
@@ -25,14 +28,28 @@ export class Asking {
     this.#leaving = leaving;
   }
 
-  async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
+  claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const sent = instant(this.#parts.clock);
-    const session = await this.#parts.sessions.ready(signal);
+    const { sessions } = this.#parts;
+    // Spelled out: each promise that need not be is felt where a lock is taken and given back at once.
+    const session = sessions.usable;
+    if (session !== null && signal?.aborted !== true) return this.#claimIn(session, request, sent);
+    return sessions.ready(signal).then((found) => this.#claimIn(found, request, sent));
+  }
+
+  #claimIn(session: Session, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {
     const claim = this.#claimOf(request, session);
     claim.isLeaving = false;
+    // What is held goes before what waits.
+    if (claim.isGranted) return this.#ask(claim, request, sent);
+    if (request.wait && this.#isQuiet(claim)) return Promise.resolve(this.#refuse(claim));
+    return session.gate.run(() => this.#ask(claim, request, sent), claim.node !== null);
+  }
+
+  async #ask(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome> {
     for (let tries = 1; tries <= TRIES; tries += 1) {
-      const outcome =
-        (await this.#askAgain(claim, request, sent)) ?? (await this.#enter(claim, request, sent));
+      const found = claim.isKnown ? await this.#askAgain(claim, request, sent) : null;
+      const outcome = found ?? (await this.#enter(claim, request, sent));
       if (outcome !== null) return outcome;
     }
     throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
@@ -48,7 +65,6 @@ export class Asking {
 
   /** `null`: it is not there, as far as anybody knows. */
   async #askAgain(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
-    if (this.#parts.claims.get(claim) !== claim) return null;
     // The answer to the request that has made it was lost: it is found by its id and its session.
     if (claim.node === null && !(await this.#leaving.find(claim))) return null;
     const { writes } = claim.session;
@@ -57,7 +73,7 @@ export class Asking {
       if (isThere) return this.#grant(claim, sent);
     } else {
       if (request.wait && (await this.#isStillBehind(claim))) return this.#refuse(claim);
-      if (await this.#isNext(claim)) return this.#grant(claim, sent);
+      if (await this.#isNext(claim)) return this.#grantFirst(claim, sent);
       // Sent together and answered in order: the line is not older than the certainty that the claim stands in it.
       const { isThere, line } = await writes.check(claim.path, claim.lock);
       if (isThere && line !== null) return await this.#judge(claim, request, sent, await line, false);
@@ -73,16 +89,21 @@ export class Asking {
     const { isThere, line } = await claim.session.writes.check(claim.path, claim.lock);
     const at = isThere ? ((await line)?.placeOf(claim.id, claim.session.id) ?? -1) : -1;
     claim.isGranted = at >= 0 && (await line)?.judge(at).granted === true;
+    claim.isFirst = claim.isGranted && at === 0;
     if (claim.isGranted) this.#parts.waiters.end(claim);
     return claim.isGranted;
   }
 
+  /** Nothing can have changed of which we would not have been told. */
+  #isQuiet(claim: Claim): boolean {
+    return claim.behind !== null && this.#parts.clock.monotonicMs() < claim.quietUntilMs;
+  }
+
   /** A refusal may be out of date, so the member that we are connected to may answer; or nobody needs to, while it would tell us. */
   async #isStillBehind(claim: Claim): Promise<boolean> {
-    const { clock, waiters } = this.#parts;
     if (claim.behind === null) return false;
-    if (clock.monotonicMs() < claim.quietUntilMs) return true;
-    if (!waiters.isListening(claim)) return false;
+    if (this.#isQuiet(claim)) return true;
+    if (!this.#parts.waiters.isListening(claim)) return false;
     const { calls } = claim.session;
     const found = await Promise.all([
       calls.exists(claim.path),
@@ -111,12 +132,28 @@ export class Asking {
     claim.mode = request.mode;
     const prefix = nodePrefix(id, session.id, claim.mode);
     claims.add(claim);
+    const { vacancies, connection } = session;
+    const vacancy = vacancies.take(lock);
+    claim.lockNode = vacancies.nodeOf(lock);
+    const isLikelyAlone = vacancy?.isLikely === true;
     try {
-      const entered = await session.writes.enter({ lock, prefix, data: Buffer.from(request.note), acl });
-      claim.node = entered.path.slice(lock.length + 1);
-      const line = await entered.line;
-      if (entered.zxid === line.zxid) claim.fence = entered.zxid;
-      return await this.#judge(claim, request, sent, line, true);
+      const entry = { lock, prefix, data: Buffer.from(request.note), acl, isLikelyAlone };
+      const entered = await session.writes.enter(entry);
+      const node = entered.path.slice(lock.length + 1);
+      claim.node = node;
+      claim.place = Number(node.slice(prefix.length));
+      claim.fence = entered.zxid;
+      if (vacancy !== null && vacancies.isAlone(vacancy, claim.place)) {
+        if (!(await this.#hasFence(claim, request, true))) return null;
+        return this.#grantFirst(claim, sent);
+      }
+      const counted = await (entered.counted ?? session.writes.count(lock));
+      // Nothing has changed between the two, so the node that is watched is the one that has given the place.
+      if (counted.zxid === entered.zxid) claim.lockNode ??= counted.lockNode;
+      // A client that repeats what was lost with its connection may have put the claim into the line twice.
+      const refused = session.connection === connection && this.#refuseBehindOwn(claim, request, counted);
+      if (refused) return refused;
+      return await this.#judge(claim, request, sent, await this.#lineOf(claim, counted), true);
     } catch (error) {
       if (isNoNode(error) && claim.node === null) {
         this.#leaving.forget(claim);
@@ -127,10 +164,27 @@ export class Asking {
     }
   }
 
+  /** In a long line, right behind a claim of ours that waits or holds, there is nothing to read: a refusal may be out of date, and the watch on that claim tells. `null`: it is not so. */
+  #refuseBehindOwn(claim: Claim, { wait, fenceAbove }: ClaimRequest, { count }: Count): ClaimOutcome | null {
+    const ahead = this.#parts.claims.ahead(claim);
+    const isStanding = ahead !== null && !ahead.isLeaving && (ahead.isGranted || ahead.behind !== null);
+    if (!wait || !isStanding || count <= SHORT_LINE || count - 1 > this.#parts.lineMax) return null;
+    const [own, other] = [claim.mode.kind, ahead.mode.kind];
+    if (own === 'permits' || other === 'permits' || (own === 'shared' && other === 'shared')) return null;
+    if (claim.fence === null || claim.fence <= fenceAbove) return null;
+    return this.#refuseBehind(claim, ahead.node);
+  }
+
+  /** Who is alone needs no list to know it. */
+  async #lineOf({ session, lock, node, fence }: Claim, { count, zxid }: Count): Promise<Line> {
+    if (count === 1 && zxid === fence && node !== null) return new Line({ names: [node], zxid });
+    return await session.writes.look(lock);
+  }
+
   /** What may be there stays known by its id, so that it can be found and released. */
   #failedEntry(claim: Claim, error: unknown): unknown {
     if (!(error instanceof StoreError) || error.applied === 'unknown') return error;
-    const isThere = claim.node !== null && this.#parts.claims.get(claim) === claim;
+    const isThere = claim.node !== null && claim.isKnown;
     if (!isThere) this.#leaving.forget(claim);
     return isThere ? new StoreError(error.message, { cause: error, applied: 'unknown' }) : error;
   }
@@ -149,21 +203,22 @@ export class Asking {
       claim.moveTo(session);
       return null;
     }
-    claim.node = own.node;
-    claim.place = own.place;
+    this.#stand(claim, own);
     this.#leaving.removeGhosts(claim, line);
     if (isNew) await this.#checkLine(claim, request, line, at);
     if (!(await this.#hasFence(claim, request, isNew))) return null;
     const verdict = line.judge(at);
-    if (verdict.granted) return this.#grant(claim, sent);
-    claim.behind = verdict.behind;
-    if (!request.wait) {
-      await this.#leaving.withdraw(claim);
-      return { granted: false, retryAfterMs: null };
-    }
-    const spot = verdict.behind === null ? null : { claim, session, path: `${claim.lock}/${verdict.behind}` };
-    this.#parts.waiters.aim(claim, spot, 0n);
-    return this.#refuse(claim);
+    if (verdict.granted) return at === 0 ? this.#grantFirst(claim, sent) : this.#grant(claim, sent);
+    if (request.wait) return this.#refuseBehind(claim, verdict.behind);
+    await this.#leaving.withdraw(claim);
+    return { granted: false, retryAfterMs: null };
+  }
+
+  /** Of a claim that stands in line twice, the first counts. */
+  #stand(claim: Claim, { node, place }: NodeName): void {
+    if (claim.node !== null && claim.node !== node) claim.fence = null;
+    claim.node = node;
+    claim.place = place;
   }
 
   async #checkLine(claim: Claim, { name, mode, wait }: ClaimRequest, line: Line, at: number): Promise<void> {
@@ -196,6 +251,12 @@ export class Asking {
     );
   }
 
+  /** Nothing is ahead of it. */
+  #grantFirst(claim: Claim, sent: Instant): ClaimOutcome {
+    claim.isFirst = true;
+    return this.#grant(claim, sent);
+  }
+
   #grant(claim: Claim, sent: Instant): ClaimOutcome {
     const validForMs = claim.session.leftMs(sent);
     if (validForMs <= 0)
@@ -204,6 +265,15 @@ export class Asking {
     this.#parts.fronts.add(claim);
     this.#parts.waiters.end(claim);
     return { granted: true, fence: claim.fence ?? 0n, validForMs };
+  }
+
+  /** `behind`: what has to go first; `null` when several can make room. */
+  #refuseBehind(claim: Claim, behind: string | null): ClaimOutcome {
+    claim.behind = behind;
+    this.#parts.claims.place(claim);
+    const spot = behind === null ? null : { claim, session: claim.session, path: `${claim.lock}/${behind}` };
+    this.#parts.waiters.aim(claim, spot, 0n);
+    return this.#refuse(claim);
   }
 
   #refuse(claim: Claim): ClaimOutcome {

@@ -43,6 +43,7 @@ export class Calls {
   readonly #clock: Clock;
   readonly #events: CallEvents;
   #pending = 0;
+  #isSending = false;
 
   constructor(client: RawClient, clock: Clock, events: CallEvents) {
     this.#client = client;
@@ -99,8 +100,8 @@ export class Calls {
   }
 
   /** How many children a node has, and the last transaction that added or removed one. */
-  async countChildren(path: string): Promise<{ count: number; zxid: bigint }> {
-    const stat = await this.#stat(path, undefined);
+  async countChildren(path: string, watcher?: Watcher): Promise<{ count: number; zxid: bigint }> {
+    const stat = await this.#stat(path, watcher);
     if (stat == null) return { count: 0, zxid: 0n };
     return { count: stat.numChildren, zxid: stat.pzxid.readBigInt64BE() };
   }
@@ -148,7 +149,8 @@ export class Calls {
   ): Promise<T> {
     const sent = instant(this.#clock);
     if (this.#pending++ === 0) this.#events.onBusy(true);
-    sendTogether(this.#client);
+    if (this.#isSending) sendTogether(this.#client);
+    else this.#beginTick();
     return new Promise<T>((resolve, reject) => {
       try {
         send((error, result) => {
@@ -167,6 +169,19 @@ export class Calls {
           new StoreError(`The client refused the request: ${String(error)}`, { cause: error, applied: 'no' }),
         );
       }
+    });
+  }
+
+  /** More requests follow within this tick: they go out in one piece. */
+  together(): void {
+    sendTogether(this.#client);
+  }
+
+  /** The first request of a tick goes out at once; usually it is the only one. */
+  #beginTick(): void {
+    this.#isSending = true;
+    process.nextTick(() => {
+      this.#isSending = false;
     });
   }
 

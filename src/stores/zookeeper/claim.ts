@@ -1,5 +1,6 @@
 import type { ClaimRef, Mode } from '../../store/store.ts';
 import type { Session } from './session.ts';
+import type { LockNode } from './vacancies.ts';
 
 /** What this process knows of one of its claims. */
 export class Claim implements ClaimRef {
@@ -15,6 +16,13 @@ export class Claim implements ClaimRef {
   /** The transaction that created it. */
   fence: bigint | null = null;
   isGranted = false;
+  /** Whether it is one of the store's claims, and under which key as one that waits. */
+  isKnown = false;
+  placeKey: string | null = null;
+  /** It holds, and nothing in line was ahead of it then; nor can anything come ahead of it later. */
+  isFirst = false;
+  /** What its place was counted by, when that is watched. */
+  lockNode: LockNode | null = null;
   /** Somebody has given it up, and the server has not confirmed it yet. */
   isLeaving = false;
   /** What it waits for. */
@@ -40,25 +48,54 @@ export class Claim implements ClaimRef {
     this.node = null;
     this.fence = null;
     this.isGranted = false;
+    this.isFirst = false;
+    this.lockNode = null;
     this.behind = null;
     this.quietUntilMs = 0;
   }
 }
 
-/** The claims that this store has made, by lock and id. */
+/** The claims that this store has made, by lock and id, and by their places. */
 export class Claims {
   readonly #byRef = new Map<string, Claim>();
+  readonly #byPlace = new Map<string, Claim>();
 
   get({ name, id }: ClaimRef): Claim | undefined {
     return this.#byRef.get(refText(name, id));
   }
 
   add(claim: Claim): void {
+    if (claim.isKnown) return;
+    claim.isKnown = true;
     this.#byRef.set(refText(claim.name, claim.id), claim);
   }
 
+  /** It waits in its place. */
+  place(claim: Claim): void {
+    const key = placeText(claim, claim.place);
+    if (claim.placeKey === key) return;
+    this.#unplace(claim);
+    claim.placeKey = key;
+    this.#byPlace.set(key, claim);
+  }
+
+  /** The claim of ours that has waited in the place right ahead of this one, and may hold by now. */
+  ahead({ lock, place, session }: Claim): Claim | null {
+    const found = this.#byPlace.get(placeText({ lock }, (place - 1) | 0));
+    return found?.node != null && found.session === session ? found : null;
+  }
+
   remove(claim: Claim): void {
+    if (!claim.isKnown) return;
+    claim.isKnown = false;
     this.#byRef.delete(refText(claim.name, claim.id));
+    this.#unplace(claim);
+  }
+
+  #unplace(claim: Claim): void {
+    if (claim.placeKey === null) return;
+    if (this.#byPlace.get(claim.placeKey) === claim) this.#byPlace.delete(claim.placeKey);
+    claim.placeKey = null;
   }
 
   *[Symbol.iterator](): Iterator<Claim> {
@@ -68,3 +105,5 @@ export class Claims {
 
 /** No name contains a line feed. */
 export const refText = (name: string, id: string): string => `${name}\n${id}`;
+
+const placeText = ({ lock }: { readonly lock: string }, place: number): string => `${lock}\n${place}`;

@@ -1,4 +1,4 @@
-import type { RawClient } from './client.ts';
+import type { RawClient, Watcher } from './client.ts';
 
 /**
  * What the client library does not offer and a lock needs. Everything here is optional: without it a store is still safe, because its own deadline ends every hold, but finds
@@ -12,6 +12,13 @@ interface Socket {
   uncork?(): void;
 }
 
+interface Emitter {
+  removeListener(event: 'notification', listener: Watcher): unknown;
+  listenerCount(event: 'notification'): number;
+}
+
+type Answered = (error: unknown, response?: { readonly header?: { readonly zxid?: unknown } }) => void;
+
 interface Internals {
   readonly connectionManager?: {
     readonly socket?: Socket;
@@ -21,11 +28,12 @@ interface Internals {
     readonly credentials?: readonly { readonly scheme: string; readonly auth: Buffer }[];
     readonly connectionStringParser?: { readonly connectionString?: string };
     readonly watcherManager?: {
-      readonly dataWatchers?: Record<string, unknown>;
-      readonly childWatchers?: Record<string, unknown>;
-      readonly existenceWatchers?: Record<string, unknown>;
+      readonly dataWatchers?: Record<string, Emitter>;
+      readonly childWatchers?: Record<string, Emitter>;
+      readonly existenceWatchers?: Record<string, Emitter>;
     };
     onSocketData?: (data: Buffer) => void;
+    queue?: (request: unknown, callback?: Answered) => void;
     pendingBuffer?: Buffer | null;
     on?(event: 'state', listener: (state: number) => void): unknown;
     removeListener?(event: 'state', listener: (state: number) => void): unknown;
@@ -89,20 +97,47 @@ export function forgetPartialPackets(client: RawClient): () => void {
 /** Its owner has closed it. The client itself tells nobody. */
 export const isClosed = (client: RawClient): boolean => managerOf(client)?.state === CLOSED;
 
+/** The header of the answer that is being handed over, of each client. */
+const answers = new WeakMap<object, bigint | null>();
+
+/**
+ * Makes the transaction visible that an answer stands for, while it is handed over. A server applies one write at a time and answers with the last transaction that it has applied, so for a write that is the write itself.
+ */
+export function showAnswers(client: RawClient): void {
+  const manager = managerOf(client);
+  const queue = manager?.queue;
+  if (manager === undefined || queue === undefined || answers.has(manager)) return;
+  answers.set(manager, null);
+  manager.queue = function shown(this: unknown, request: unknown, callback?: Answered): void {
+    queue.call(this, request, (error, response) => {
+      const zxid = response?.header?.zxid;
+      answers.set(manager, Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null);
+      try {
+        callback?.(error, response);
+      } finally {
+        answers.set(manager, null);
+      }
+    });
+  };
+}
+
 /** The transaction that the answer being handed over stands for; `null` when that cannot be seen. */
 export function answerZxid(client: RawClient): bigint | null {
-  const zxid = managerOf(client)?.zxid;
-  return Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
+  const manager = managerOf(client);
+  return manager === undefined ? null : (answers.get(manager) ?? null);
 }
 
 /**
- * Nobody listens to this path any more. The client has no request to end a watch, and would ask for each of them again after every reconnect, all in one packet: more than ten thousand
- * of them are too big for the server, which then ends the connection.
+ * The connection is gone, and nobody of ours listens to this path any more. The client has no request to end a watch, and would ask for each of them again after every reconnect, all in one packet: more than ten thousand
+ * of them are too big for the server, which then ends the connection. What others watch through the same client is theirs.
  */
-export function forgetWatches(client: RawClient, path: string): void {
+export function forgetWatch(client: RawClient, path: string, watcher: Watcher): void {
   const watchers = managerOf(client)?.watcherManager;
-  for (const kind of [watchers?.dataWatchers, watchers?.childWatchers, watchers?.existenceWatchers])
-    if (kind !== undefined && Object.hasOwn(kind, path)) delete kind[path];
+  for (const kind of [watchers?.dataWatchers, watchers?.childWatchers, watchers?.existenceWatchers]) {
+    const emitter = kind !== undefined && Object.hasOwn(kind, path) ? kind[path] : undefined;
+    emitter?.removeListener('notification', watcher);
+    if (emitter?.listenerCount('notification') === 0) delete kind?.[path];
+  }
 }
 
 /** The client throws out of its socket's event when the server answers with a code that it does not know: that must not end the process, only the connection. */

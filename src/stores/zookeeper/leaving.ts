@@ -19,7 +19,7 @@ export class Leaving {
     if (claim === undefined) return await this.removeFound(ref, signal);
     claim.isLeaving = true;
     if (!claim.session.isOver) {
-      await claim.session.ready(signal);
+      if (!claim.session.isUsable || signal?.aborted === true) await claim.session.ready(signal);
       if (claim.node !== null || (await this.find(claim))) return await this.#remove(claim);
     }
     // Its node went with the session, or has never been made.
@@ -30,6 +30,7 @@ export class Leaving {
   async #remove(claim: Claim): Promise<boolean> {
     const { session, lock, path } = claim;
     const isRemoved = await session.writes.remove(path);
+    session.vacancies.left(claim);
     this.forget(claim);
     void this.#parts.tree.clean(session, lock);
     return isRemoved;

@@ -58,7 +58,9 @@ export class Line {
 
   #judgePermits(at: number, mode: Mode & { kind: 'permits' }): Verdict {
     let weight = 0;
-    for (const claim of this.claims.slice(0, at)) {
+    for (let ahead = 0; ahead < at; ahead += 1) {
+      const claim = this.claims[ahead];
+      if (claim === undefined) break;
       // What disagrees is about to be told so and to leave; until then nothing fits beside it.
       weight += agree(claim.mode, mode) ? weightOf(claim.mode) : mode.of;
       if (!fits(weight, mode)) return { granted: false, behind: null };

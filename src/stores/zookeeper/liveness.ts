@@ -69,15 +69,13 @@ export class Liveness {
 
   /** Everything that was answered by then has reached the leader. */
   #confirm(answeredByMs: number): void {
-    let found = -1;
-    for (const [at, sighting] of this.#sightings.entries()) {
-      if (sighting.answeredMs > answeredByMs) break;
-      found = at;
+    let found: Sighting | null = null;
+    for (let first = this.#sightings[0]; first !== undefined; first = this.#sightings[0]) {
+      if (first.answeredMs > answeredByMs) break;
+      found = first;
+      this.#sightings.shift();
     }
-    const sighting = this.#sightings[found];
-    if (sighting === undefined) return;
-    this.#sightings.splice(0, found + 1);
-    this.#trust(sighting.sent);
+    if (found !== null) this.#trust(found.sent);
   }
 
   #trust(known: Instant): void {

@@ -5,17 +5,20 @@ import { type Instant, instant } from '../../hold/validity.ts';
 import { DEFAULTS } from '../../options.ts';
 import { Calls } from './calls.ts';
 import { type RawClient, STATE } from './client.ts';
+import { Gate } from './gate.ts';
 import {
   connectOnce,
   dropLink,
   forgetPartialPackets,
+  forgetWatch,
   guardAnswers,
   isClosed,
   keepProcessAlive,
+  showAnswers,
 } from './internals.ts';
 import { Liveness } from './liveness.ts';
-import { Patience } from './patience.ts';
 import { Pulse } from './pulse.ts';
+import { Vacancies } from './vacancies.ts';
 import { WatchHub } from './watch-hub.ts';
 import { Writes } from './writes.ts';
 
@@ -26,7 +29,10 @@ const PING_SHARE = 1 / 3;
 /** Why a session is over. */
 type End = 'expired' | 'refused' | 'closed';
 
-/** One client, and so one session: when that has expired, the client is of no more use. All claims of a store share it. */
+/** The sessions of clients that were handed in, for all stores that use them. */
+const shared = new WeakMap<RawClient, Set<Session>>();
+
+/** One client, and so one session: when that has expired, the client is of no more use. All claims of a store share it, and so do all stores that were given the same client. */
 export class Session {
   readonly #client: RawClient;
   readonly #clock: Clock;
@@ -35,7 +41,7 @@ export class Session {
   readonly #liveness: Liveness;
   readonly #pulse: Pulse;
   readonly #waiting = new Set<() => void>();
-  readonly #tell: () => void;
+  readonly #users = new Set<(session: Session) => void>();
   readonly #stopForgetting: () => void;
   #isConnected = false;
   /** Whatever connection comes next was begun after this. */
@@ -47,11 +53,24 @@ export class Session {
   readonly calls: Calls;
   readonly writes: Writes;
   readonly hub: WatchHub;
+  readonly gate: Gate;
+  readonly vacancies = new Vacancies();
+  /** How often the connection has changed. */
+  connection = 0;
 
-  /** `isOurs`: the client was made for this store, which connects and closes it. `tell` is called after every reconnect, and when the session is over. */
-  constructor(client: RawClient, isOurs: boolean, clock: Clock, tell: (session: Session) => void) {
+  /** The session of a client that stays its owner's. */
+  static of(client: RawClient, clock: Clock): Session {
+    const found = shared.get(client) ?? new Set<Session>();
+    shared.set(client, found);
+    for (const session of found) if (session.#clock === clock) return session;
+    const session = new Session(client, false, clock);
+    found.add(session);
+    return session;
+  }
+
+  /** `isOurs`: the client was made for one store, which connects and closes it. */
+  constructor(client: RawClient, isOurs: boolean, clock: Clock) {
     this.#client = client;
-    this.#tell = () => tell(this);
     this.#isOurs = isOurs;
     this.#clock = clock;
     this.#startedAt = instant(clock);
@@ -63,20 +82,34 @@ export class Session {
         if (isOurs) keepProcessAlive(client, isBusy);
       },
     });
-    const patience = new Patience(() => this.#isConnected);
-    this.writes = new Writes(this.calls, patience);
-    this.hub = new WatchHub(this.calls, patience, client);
+    this.gate = new Gate(() => this.#isConnected);
+    this.writes = new Writes(this.calls, this.vacancies);
+    this.hub = new WatchHub(this.calls, this.gate, client);
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));
     this.#pulse = new Pulse(clock, this.#liveness, beat, () => this.#dropLink());
     guardAnswers(client);
+    showAnswers(client);
     this.#stopForgetting = forgetPartialPackets(client);
     client.on('state', this.#onState);
     if (isOurs) connectOnce(client);
     if (client.getState().code === STATE.connected) this.#onConnected();
   }
 
+  /** `tell` is called after every reconnect, and when the session is over. The result ends the use of it, and the session with its last user. */
+  use(tell: (session: Session) => void): () => Promise<void> {
+    this.#users.add(tell);
+    return async () => {
+      if (this.#users.delete(tell) && this.#users.size === 0) await this.#close();
+    };
+  }
+
   get isOver(): boolean {
     return this.#end !== null;
+  }
+
+  /** Requests can be sent. */
+  get isUsable(): boolean {
+    return this.#isConnected && !this.isOver;
   }
 
   /** Over because its owner has closed the client. */
@@ -102,14 +135,20 @@ export class Session {
     throw new StoreError(problem, { applied: 'no' });
   }
 
+  #tell(): void {
+    for (const tell of [...this.#users]) tell(this);
+  }
+
   /** Leaves the client to its owner, or ends it and with it the session. */
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
+    shared.get(this.#client)?.delete(this);
     this.#pulse.stop();
     const closed = this.#isOurs && this.#isConnected ? this.#lost() : Promise.resolve();
-    if (this.#isOurs) this.#client.close();
+    if (this.#isOurs && !this.isOver) this.#client.close();
     await closed;
     this.#client.removeListener('state', this.#onState);
     this.#stopForgetting();
+    this.#forgetWatches();
     this.#over('closed');
     // The client waits for the answer to its farewell for ever, and keeps the process alive.
     if (this.#isOurs) dropLink(this.#client);
@@ -165,6 +204,7 @@ export class Session {
     else this.#liveness.reopen(this.#disconnectedAt);
     this.#liveness.timeoutMs = timeoutMs;
     this.#isConnected = true;
+    this.connection += 1;
     this.#pulse.start(timeoutMs, true);
     const isAgain = this.#wasConnected;
     this.#wasConnected = true;
@@ -183,12 +223,18 @@ export class Session {
   #onDisconnected(): void {
     this.#isConnected = false;
     this.#disconnectedAt = instant(this.#clock);
-    this.hub.reset();
+    this.connection += 1;
+    this.#forgetWatches();
     this.#pulse.start(this.#client.getSessionTimeout(), false);
     // The client says first that it is disconnected and then, without a word, that it is closed for good.
     process.nextTick(() => {
       if (isClosed(this.#client)) this.#over('closed');
     });
+  }
+
+  #forgetWatches(): void {
+    this.hub.reset();
+    for (const [lock, { broken }] of this.vacancies.reset()) forgetWatch(this.#client, lock, broken);
   }
 
   #over(end: End): void {

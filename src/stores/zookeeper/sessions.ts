@@ -13,13 +13,15 @@ export class Sessions {
   readonly #clock: Clock;
   readonly #listeners = new Set<(session: Session) => void>();
   #session: Session | null = null;
+  #leave: (() => Promise<void>) | null = null;
+  #isClosed = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   /** A function is asked for a new client for each session; of a client, others like it are made when its session has expired. */
   constructor(source: ZookeeperClient | (() => ZookeeperClient), clock: Clock) {
     this.#source = source as unknown as RawClient | (() => RawClient);
     this.#clock = clock;
-    if (typeof this.#source !== 'function') this.#start(this.#source, false);
+    if (typeof this.#source !== 'function') this.#use(Session.of(this.#source, clock));
   }
 
   /** Called after every reconnect, and when a session is over. */
@@ -30,8 +32,14 @@ export class Sessions {
     return { stop: () => void this.#listeners.delete(own) };
   }
 
+  /** The session, when requests can be sent over it now. */
+  get usable(): Session | null {
+    return !this.#isClosed && this.#session?.isUsable === true ? this.#session : null;
+  }
+
   /** Resolves to a session that requests can be sent over; rejects with `applied: 'no'` when there is none in time. */
   async ready(signal?: AbortSignal): Promise<Session> {
+    if (this.#isClosed) throw new StoreError('The store is closed', { applied: 'no' });
     const session = this.#session === null || this.#session.isOver ? this.#next() : this.#session;
     await session.ready(signal);
     if (signal?.aborted === true) throw new StoreError('The request was not sent in time', { applied: 'no' });
@@ -39,28 +47,35 @@ export class Sessions {
   }
 
   async close(): Promise<void> {
-    await this.#session?.close();
+    this.#isClosed = true;
+    await this.#leave?.();
   }
 
   #next(): Session {
     if (this.#clock.monotonicMs() < this.#notBeforeMs)
       throw new StoreError('ZooKeeper has turned the last session down', { applied: 'no' });
     const source = this.#source;
-    if (typeof source === 'function') return this.#start(source(), true);
+    if (typeof source === 'function') return this.#start(source());
     const another = this.#session?.isClosed === true ? null : anotherLike(source);
     if (another === null)
       throw new StoreError('The client is closed, or its session has expired', { applied: 'no' });
-    return this.#start(another, true);
+    return this.#start(another);
   }
 
-  #start(client: RawClient, isOurs: boolean): Session {
+  #start(client: RawClient): Session {
+    return this.#use(new Session(client, true, this.#clock));
+  }
+
+  #use(session: Session): Session {
     const startedMs = this.#clock.monotonicMs();
-    const session = new Session(client, isOurs, this.#clock, (told) => {
+    // The one before is over: nothing is left to wait for.
+    void this.#leave?.();
+    this.#session = session;
+    this.#leave = session.use((told) => {
       const nowMs = this.#clock.monotonicMs();
       if (told.isOver && nowMs - startedMs < SHORT_MS) this.#notBeforeMs = nowMs + SHORT_MS;
       for (const listener of [...this.#listeners]) listener(told);
     });
-    this.#session = session;
     return session;
   }
 }

@@ -1,14 +1,16 @@
 import type { Watching } from '../waiters.ts';
 import { type Calls, isNoNode } from './calls.ts';
-import type { RawClient } from './client.ts';
-import { forgetWatches } from './internals.ts';
-import type { Patience } from './patience.ts';
+import type { RawClient, Watcher } from './client.ts';
+import type { Gate } from './gate.ts';
+import { forgetWatch } from './internals.ts';
 
 /** One path that is watched, whoever listens. */
 interface Entry {
   readonly path: string;
   readonly fires: Set<() => void>;
   armed: Promise<void>;
+  /** What the client calls. */
+  watcher: Watcher | null;
 }
 
 type Kind = 'node' | 'children';
@@ -19,15 +21,15 @@ type Kind = 'node' | 'children';
  */
 export class WatchHub {
   readonly #calls: Calls;
-  readonly #patience: Patience;
+  readonly #gate: Gate;
   readonly #client: RawClient;
   readonly #entries: Record<Kind, Map<string, Entry>> = { node: new Map(), children: new Map() };
   /** How many events have come, for those who count. */
   events = 0;
 
-  constructor(calls: Calls, patience: Patience, client: RawClient) {
+  constructor(calls: Calls, gate: Gate, client: RawClient) {
     this.#calls = calls;
-    this.#patience = patience;
+    this.#gate = gate;
     this.#client = client;
   }
 
@@ -44,16 +46,20 @@ export class WatchHub {
   /** The connection is gone. */
   reset(): void {
     for (const kind of ['node', 'children'] as const) {
-      for (const entry of this.#entries[kind].values()) forgetWatches(this.#client, entry.path);
+      for (const entry of this.#entries[kind].values()) this.#forget(entry);
       this.#entries[kind].clear();
     }
+  }
+
+  #forget({ path, watcher }: Entry): void {
+    if (watcher !== null) forgetWatch(this.#client, path, watcher);
   }
 
   #add(kind: Kind, path: string, fire: () => void, arm: (entry: Entry) => Promise<void>): Watching {
     const entries = this.#entries[kind];
     let entry = entries.get(path);
     if (entry === undefined) {
-      entry = { path, fires: new Set(), armed: Promise.resolve() };
+      entry = { path, fires: new Set(), armed: Promise.resolve(), watcher: null };
       entries.set(path, entry);
       entry.armed = arm(entry);
       entry.armed.catch(() => {
@@ -78,9 +84,10 @@ export class WatchHub {
       // Its data may have changed: whoever is told looks again.
       gone();
     };
-    const created = await this.#patience.run(() => this.#calls.exists(entry.path, told));
+    entry.watcher = told;
+    const created = await this.#gate.run(() => this.#calls.exists(entry.path, told), true);
     if (created !== null) return;
-    forgetWatches(this.#client, entry.path);
+    this.#forget(entry);
     gone();
   }
 
@@ -91,6 +98,7 @@ export class WatchHub {
       if (entry.fires.size === 0) this.#entries.children.delete(entry.path);
       else entry.armed = this.#again(entry);
     };
+    entry.watcher = changed;
     try {
       await this.#calls.getChildren(entry.path, changed);
     } catch (error) {

@@ -2,7 +2,7 @@ import { Batch } from '../batch.ts';
 import type { Calls, Created } from './calls.ts';
 import { type Acl, CREATE } from './client.ts';
 import { Line } from './line.ts';
-import type { Patience } from './patience.ts';
+import type { LockNode, Vacancies } from './vacancies.ts';
 
 /** What one transaction takes. Its answer must fit into a megabyte, as must the request. */
 const TOGETHER_MAX = 64;
@@ -13,6 +13,8 @@ interface Entry {
   readonly prefix: string;
   readonly data: Buffer;
   readonly acl: Acl | undefined;
+  /** Whether it need not be counted who else is there. */
+  readonly isLikelyAlone: boolean;
 }
 
 interface Check {
@@ -20,14 +22,18 @@ interface Check {
   readonly lock: string | null;
 }
 
-/** What a write came to, and the line that was read right behind it. */
-export interface Entered extends Created {
-  readonly line: Promise<Line>;
+/** How many stand in a line. */
+export interface Count {
+  readonly count: number;
+  /** The last transaction that changed it. */
+  readonly zxid: bigint;
+  /** The lock's node, when it is watched from this answer on. */
+  readonly lockNode: LockNode | null;
 }
 
-interface Count {
-  readonly count: number;
-  readonly zxid: bigint;
+/** What a write came to, and the count that was asked for right behind it. */
+export interface Entered extends Created {
+  readonly counted: Promise<Count> | null;
 }
 
 export interface Checked {
@@ -41,18 +47,22 @@ export interface Checked {
  */
 export class Writes {
   readonly #calls: Calls;
-  readonly #patience: Patience;
   readonly #entries: Batch<Entry, Entered>;
   readonly #checks: Batch<Check, Checked>;
   readonly #removals: Batch<string, boolean>;
   readonly #counts: Reads<Count>;
   readonly #looks: Reads<Line>;
 
-  constructor(calls: Calls, patience: Patience) {
+  constructor(calls: Calls, vacancies: Vacancies) {
     this.#calls = calls;
-    this.#patience = patience;
-    this.#counts = new Reads((lock) => patience.run(() => calls.countChildren(lock)));
-    this.#looks = new Reads(async (lock) => new Line(await patience.run(() => calls.getChildren(lock))));
+    this.#counts = new Reads(async (lock) => {
+      const lockNode = vacancies.toWatch(lock);
+      const { count, zxid } = await calls.countChildren(lock, lockNode?.broken);
+      if (lockNode === null || count === 0) return { count, zxid, lockNode: null };
+      vacancies.add(lock, lockNode);
+      return { count, zxid, lockNode };
+    });
+    this.#looks = new Reads(async (lock) => new Line(await calls.getChildren(lock)));
     this.#entries = new Batch({
       max: TOGETHER_MAX,
       send: (ops) => this.#enter(ops),
@@ -71,9 +81,19 @@ export class Writes {
     });
   }
 
-  /** Puts a claim into a line, and reads that. */
+  /** Puts a claim into a line. */
   enter(entry: Entry): Promise<Entered> {
     return this.#entries.add(entry);
+  }
+
+  /** Reads a line, behind everything that has been sent by now. */
+  look(lock: string): Promise<Line> {
+    return this.#looks.ask(lock);
+  }
+
+  /** How many stand in a line, behind everything that has been sent by now. */
+  count(lock: string): Promise<Count> {
+    return this.#counts.ask(lock);
   }
 
   /** Is a node there, for the leader and a majority? With a lock, its line is read too. */
@@ -87,15 +107,11 @@ export class Writes {
   }
 
   async #enter(ops: readonly Entry[]): Promise<readonly Entered[]> {
-    const sent = this.#patience.run(() => this.#create(ops));
-    const counts = ops.map(({ lock }) => this.#counts.ask(lock));
+    if (!ops.every((op) => op.isLikelyAlone)) this.#calls.together();
+    const sent = this.#create(ops);
+    const counts = ops.map(({ lock, isLikelyAlone }) => (isLikelyAlone ? null : this.#counts.ask(lock)));
     const made = await sent;
-    return made.map((created, n) => {
-      const lock = ops[n]?.lock ?? '';
-      const line = this.#lineOf(lock, created, counts[n] as Promise<Count>);
-      line.catch(() => {});
-      return { ...created, line };
-    });
+    return made.map((created, n) => ({ ...created, counted: counts[n] ?? null }));
   }
 
   async #create(ops: readonly Entry[]): Promise<readonly Created[]> {
@@ -109,17 +125,11 @@ export class Writes {
     return ops.map((_, n) => ({ path: results[n]?.path ?? '', zxid }));
   }
 
-  /** Who is alone needs no list to know it. */
-  async #lineOf(lock: string, { path }: Created, counted: Promise<Count>): Promise<Line> {
-    const { count, zxid } = await counted;
-    if (count === 1) return new Line({ names: [path.slice(lock.length + 1)], zxid });
-    return await this.#looks.ask(lock);
-  }
-
   async #check(ops: readonly Check[]): Promise<readonly Checked[]> {
     const [first] = ops;
     const lookAt = (lock: string | null): Promise<Line> | null =>
       lock === null ? null : this.#looks.ask(lock);
+    if (ops.some(({ lock }) => lock !== null)) this.#calls.together();
     if (first !== undefined && ops.length === 1) {
       const checked = this.#calls.check(first.path);
       const line = lookAt(first.lock);

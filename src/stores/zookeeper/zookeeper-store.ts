@@ -60,11 +60,9 @@ export class ZookeeperStore implements Store {
     });
   }
 
-  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    this.#assertOpen();
-    return await this.#turns.run(refText(request.name, request.id), () =>
-      this.#asking.claim(request, signal),
-    );
+  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+    if (this.#isClosed) return Promise.reject(closed());
+    return this.#turns.run(refText(request.name, request.id), () => this.#asking.claim(request, signal));
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
@@ -79,9 +77,9 @@ export class ZookeeperStore implements Store {
     return { held: true, validForMs };
   }
 
-  async release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    this.#assertOpen();
-    return await this.#turns.run(refText(ref.name, ref.id), () => this.#leaving.release(ref, signal));
+  release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    if (this.#isClosed) return Promise.reject(closed());
+    return this.#turns.run(refText(ref.name, ref.id), () => this.#leaving.release(ref, signal));
   }
 
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
@@ -136,7 +134,7 @@ export class ZookeeperStore implements Store {
   }
 
   #assertOpen(): void {
-    if (this.#isClosed) throw new ClosedError('This store is closed');
+    if (this.#isClosed) throw closed();
   }
 
   /** Is it there, for the leader and a majority? That also confirms the session. */
@@ -157,3 +155,5 @@ export class ZookeeperStore implements Store {
     return false;
   }
 }
+
+const closed = (): ClosedError => new ClosedError('This store is closed');

@@ -1,0 +1,178 @@
+import type { EventEmitter } from 'node:events';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { counted } from '../../bench/zookeeper/counted.ts';
+import { createLocks, type Locks } from '../../src/index.ts';
+import type { RawClient } from '../../src/stores/zookeeper/client.ts';
+import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { cleanups } from '../etcd/cleanup.ts';
+import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
+import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+
+/** Who gets the very next place of a line that was empty is alone, and does not read the line to know it. */
+const CONNECTED = 3;
+const PERSISTENT = 0;
+const EPHEMERAL_SEQUENTIAL = 3;
+/** After so many uses by one process, the node of a lock is watched and its places are counted on. */
+const USES = 3;
+
+const atTheEnd = cleanups();
+let ensemble: Ensemble;
+let direct: RawClient;
+beforeAll(async () => {
+  ensemble = await startEnsemble();
+  atTheEnd(() => ensemble.stop());
+  direct = ensemble.client({ sessionMs: 5_000 });
+});
+
+function open(client: RawClient = ensemble.client({ sessionMs: 5_000 }), removeEmpty = false): Locks {
+  const locks = createLocks(zookeeperStore(client, { removeEmpty }), { waitMs: 20_000 });
+  atTheEnd(() => locks.close({ drainMs: 0 }));
+  return locks;
+}
+
+async function use(locks: Locks, name: string, times: number): Promise<void> {
+  for (let n = 0; n < times; n += 1) await (await locks.mutex(name).acquire()).release();
+}
+
+const make = (path: string, mode: number): Promise<string> =>
+  new Promise((resolve, reject) =>
+    direct.create(path, Buffer.alloc(0), undefined, mode, (error, made) =>
+      error ? reject(error) : resolve(made),
+    ),
+  );
+
+const remove = (path: string): Promise<void> =>
+  new Promise((resolve, reject) => direct.remove(path, (error) => (error ? reject(error) : resolve())));
+
+const createdBy = (path: string): Promise<bigint | null> =>
+  new Promise((resolve) =>
+    direct.exists(path, (_error, stat) => resolve(stat?.czxid.readBigInt64BE() ?? null)),
+  );
+
+/** The node of the lock is removed and made anew, and others stand in it up to the place that the next claim gets. */
+async function makeAnew(name: string, others: number): Promise<string[]> {
+  await remove(`/locks/${name}`);
+  await make(`/locks/${name}`, PERSISTENT);
+  const made: string[] = [];
+  for (let n = 0; n < others; n += 1)
+    made.push(await make(`/locks/${name}/other-${n}__lock__`, EPHEMERAL_SEQUENTIAL));
+  return made;
+}
+
+describe.concurrent('a lock that one process uses again and again', () => {
+  it('costs one create and one delete each time', async () => {
+    const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
+    const locks = open(client);
+    await use(locks, 'again', USES);
+    const before = { ...count };
+    await use(locks, 'again', 50);
+    expect(count.creates - before.creates).toBe(50);
+    expect(count.removes - before.removes).toBe(50);
+    // Signs of life.
+    expect(count.reads - before.reads).toBeLessThan(10);
+    expect(count.transactions - before.transactions).toBeLessThan(3);
+  });
+
+  it('is still kept out by whoever came in between, and sees when they have gone', async () => {
+    const [locks, others] = [open(), open()];
+    for (let round = 0; round < 3; round += 1) {
+      await use(locks, 'between', USES);
+      const other = await others.mutex('between').acquire();
+      expect(await locks.mutex('between').tryAcquire()).toBeNull();
+      const waiting = locks.mutex('between').acquire();
+      await until('nobody waits', async () => (await nodesOf(direct, 'between')).length === 2);
+      await other.release();
+      const hold = await waiting;
+      expect(hold.fence).toBeGreaterThan(other.fence);
+      expect(await others.mutex('between').tryAcquire()).toBeNull();
+      await hold.release();
+    }
+  });
+
+  it('row 57: is not taken for free when its node was removed and made anew, though the count comes out right', async () => {
+    const locks = open();
+    await use(locks, 'anew', USES);
+    const others = await makeAnew('anew', USES);
+    expect(await locks.mutex('anew').tryAcquire()).toBeNull();
+    for (const node of others) await remove(node);
+    await use(locks, 'anew', USES);
+  });
+
+  it('row 57: nor when that happened while its link was cut', async () => {
+    const proxies = await Promise.all(ensemble.members.map((member) => startFaultProxy(member.port)));
+    atTheEnd(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
+    const address = proxies.map((proxy) => `127.0.0.1:${proxy.port}`).join(',');
+    const client = ensemble.client({ address, sessionMs: 5_000 });
+    const locks = open(client);
+    await use(locks, 'cut-anew', USES);
+    for (const proxy of proxies) proxy.refuse();
+    for (const proxy of proxies) proxy.cut();
+    await until('still connected', () => client.getState().code !== CONNECTED);
+    await makeAnew('cut-anew', USES);
+    for (const proxy of proxies) proxy.pass();
+    await until('not connected', () => client.getState().code === CONNECTED);
+    expect(await locks.mutex('cut-anew').tryAcquire()).toBeNull();
+  });
+
+  it('row 57: nor when another store removes and makes it each time', async () => {
+    const [locks, tidy] = [open(), open(undefined, true)];
+    for (let round = 0; round < 10; round += 1) {
+      // Whoever makes the node counts from the beginning.
+      const [first, second] = round % 2 === 0 ? [locks, tidy] : [tidy, locks];
+      const hold = await first.mutex('tidied').acquire();
+      expect(await second.mutex('tidied').tryAcquire()).toBeNull();
+      await hold.release();
+    }
+  });
+
+  it('has the transaction that created the node for a fence, however busy the members are', async () => {
+    const stores = ensemble.members.map(({ address }) =>
+      open(ensemble.client({ address, sessionMs: 5_000 })),
+    );
+    const seen = await Promise.all(
+      stores.flatMap((locks, at) =>
+        Array.from({ length: 20 }, async (_, n) => {
+          const name = `busy-${at}-${n % 10}`;
+          const found: [bigint, bigint | null][] = [];
+          for (let round = 0; round < 10; round += 1) {
+            const hold = await locks.mutex(name).acquire();
+            const nodes = (await nodesOf(direct, name)).map((node) => `/locks/${name}/${node}`);
+            const created = await Promise.all(nodes.map(createdBy));
+            found.push([hold.fence, created.find((zxid) => zxid === hold.fence) ?? null]);
+            await hold.release();
+          }
+          return found;
+        }),
+      ),
+    );
+    const fences = seen.flat();
+    expect(fences.filter(([fence, created]) => fence !== created)).toEqual([]);
+    expect(fences).toHaveLength(600);
+  });
+});
+
+describe('many stores over one client', () => {
+  it('listen to it as one, and work on when some of them close', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    atTheEnd(async () => void process.off('warning', onWarning));
+    const client = ensemble.client({ sessionMs: 5_000 });
+    const before = (client as unknown as EventEmitter).listenerCount('state');
+    const stores = Array.from({ length: 30 }, (_, n) => zookeeperStore(client, { root: `/many/${n}` }));
+    const locks = stores.map((store) => createLocks(store));
+    const holds = await Promise.all(locks.map((each) => each.mutex('job').acquire()));
+    expect((client as unknown as EventEmitter).listenerCount('state') - before).toBe(1);
+    for (const each of locks.slice(0, 29)) await each.close({ drainMs: 0 });
+    holds.at(-1)?.assertHeld();
+    expect(await holds.at(-1)?.release()).toBe(true);
+    await locks.at(-1)?.close();
+    expect((client as unknown as EventEmitter).listenerCount('state')).toBe(before);
+    expect(warnings).toEqual([]);
+    // Whoever comes later begins anew.
+    const later = createLocks(zookeeperStore(client));
+    await use(later, 'later', 1);
+    await later.close();
+  });
+});
