@@ -57,7 +57,7 @@ export interface Locks extends AsyncDisposable {
 
 /** Makes locks over a store. Throws `InvalidArgumentError` for a bad option. */
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
-  if (typeof store?.claim !== 'function') throw wrong('store', 'a store', store);
+  if (typeof store?.claim !== 'function') throw wrong('store', 'a store, not a URL', typeof store);
   return new StoreLocks(new Core(store, options));
 }
 

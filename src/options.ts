@@ -35,12 +35,17 @@ export interface LocksOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What one call, or one primitive, sets for itself. */
+/** What one call, or one primitive, sets for itself. What is left out is as the primitive, or else the Locks, has it. Durations are whole milliseconds. */
 export interface AcquireOptions {
+  /** How long the hold outlives a silent holder. */
   readonly ttlMs?: number | undefined;
+  /** How long to wait for it. 0: one try. `Infinity` is allowed. */
   readonly waitMs?: number | undefined;
+  /** Keep the hold alive until it is released. */
   readonly renew?: boolean | undefined;
+  /** How often to renew. Must be shorter than `ttlMs`. */
   readonly renewEveryMs?: number | undefined;
+  /** Renewal stops here, then the hold is lost. */
   readonly maxHoldMs?: number | undefined;
   /** Replaces the metadata of the Locks for this claim. */
   readonly metadata?: JsonObject | undefined;
@@ -104,7 +109,7 @@ export const DEFAULTS = {
 export function resolveLocksOptions(options: LocksOptions): Settings {
   checkType('options', options, 'object');
   const renewal = options.renewal ?? 'inline';
-  if (renewal !== 'inline') throw wrong('renewal', "'inline', or 'thread' with openLocks", renewal);
+  if (renewal !== 'inline') throw wrong('renewal', 'inline, or thread with openLocks', renewal);
   const pollMs = options.pollMs ?? DEFAULTS.pollMs;
   checkDuration('pollMs.min', pollMs.min);
   checkCount('pollMs.max', pollMs.max, pollMs.min, DAY_MS);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type LocksOptions, memoryStore } from '../../src/index.ts';
+import type { LocksOptions } from '../../src/index.ts';
 import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index.ts';
 import { makeWorld, outcomeOf } from '../support/world.ts';
 
@@ -83,12 +83,3 @@ describe('a store that falls silent', () => {
     expect(acquiring.error).toMatchObject({ message: 'The store did not answer within 2000 ms' });
   });
 });
-
-it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10', null])(
-  'a line has a bound: lineMax %s is refused, or means the default',
-  (lineMax) => {
-    const make = (): unknown => memoryStore({ lineMax: lineMax as number });
-    if (lineMax === null) expect(make()).toBeDefined();
-    else expect(make).toThrow(/^lineMax must be a whole number from 1/);
-  },
-);

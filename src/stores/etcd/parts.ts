@@ -1,5 +1,6 @@
+import { wrong } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
-import { DEFAULTS } from '../../options.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { Waiters } from '../waiters.ts';
 import { Calls } from './calls.ts';
 import { type Claim, Claims } from './claim.ts';
@@ -41,6 +42,7 @@ export interface Parts {
 }
 
 export function makeParts(client: EtcdClient, options: EtcdStoreOptions): Parts {
+  if (typeof client?.kv?.txn !== 'function') throw wrong('client', 'one of etcd3', typeof client);
   const clock = options.clock ?? systemClock;
   const calls = new Calls(client, clock);
   const transactions = new Transactions(calls);
@@ -56,7 +58,7 @@ export function makeParts(client: EtcdClient, options: EtcdStoreOptions): Parts 
     reader,
     keepAlives,
     leases,
-    entrance: new Entrance(transactions, reader, options.lineMax ?? DEFAULTS.lineMax, clock),
+    entrance: new Entrance(transactions, reader, lineMaxOf(options), clock),
     keeper: new Keeper(leases, transactions),
     hub,
     waiters: new Waiters(lineWatches(hub)),

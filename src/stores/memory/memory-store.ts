@@ -1,4 +1,4 @@
-import { checkCount, checkType } from '../../checks.ts';
+import { checkType } from '../../checks.ts';
 import type { Clock } from '../../clock.ts';
 import { systemClock } from '../../clock.ts';
 import { ClosedError, LineFullError, ModeMismatchError } from '../../errors.ts';
@@ -14,11 +14,9 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { Line, type LineClaim } from './line.ts';
 import { Watchers } from './watchers.ts';
-
-/** A line must have a bound, and a map holds no more than this. */
-const LINE_MAX = 2 ** 24;
 
 /** What of a memory store can be set. */
 export interface MemoryStoreOptions {
@@ -34,8 +32,7 @@ export interface MemoryStoreOptions {
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkType('options', options, 'object');
-  const lineMax = checkCount('lineMax', options.lineMax ?? DEFAULTS.lineMax, 1, LINE_MAX);
-  return new MemoryStore(options.clock ?? systemClock, lineMax);
+  return new MemoryStore(options.clock ?? systemClock, lineMaxOf(options));
 }
 
 class MemoryStore implements Store {

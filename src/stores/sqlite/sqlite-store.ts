@@ -12,6 +12,7 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { columnsOf } from '../mode-columns.ts';
 import { BatchQueue, type Unit } from './batch-queue.ts';
 import type { Connection } from './connection.ts';
@@ -51,7 +52,7 @@ export class SqliteStore implements Store {
   constructor(source: string | SqliteDatabase, options: SqliteStoreOptions, host?: Host) {
     const clock = options.clock ?? systemClock;
     this.#host = host ?? hostOf(clock);
-    this.#lineMax = options.lineMax ?? DEFAULTS.lineMax;
+    this.#lineMax = lineMaxOf(options);
     const { path, connect } = sourceOf(source, this.#host.bootId);
     this.#queue = new BatchQueue(clock, path ?? 'in memory', connect, (db) => this.#tidy(db));
     this.#waker = new Waker(path, () => this.#onWake());

@@ -1,6 +1,7 @@
+import { wrong } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
 import { InvalidArgumentError } from '../../errors.ts';
-import { DEFAULTS } from '../../options.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { Waiters } from '../waiters.ts';
 import { type Claim, Claims } from './claim.ts';
 import type { Acl, ZookeeperClient } from './client.ts';
@@ -39,6 +40,8 @@ export function makeParts(
   source: ZookeeperClient | (() => ZookeeperClient),
   options: ZookeeperStoreOptions,
 ): Parts {
+  if (typeof source !== 'function' && typeof source?.getSessionId !== 'function')
+    throw wrong('client', 'one of node-zookeeper-client, or a function that makes one', typeof source);
   const clock = options.clock ?? systemClock;
   const root = options.root ?? '/locks';
   if (root !== '/' && !/^(?:\/[^/]+)+$/.test(root))
@@ -47,7 +50,7 @@ export function makeParts(
     clock,
     tree: new LocksTree(root, options.acl, options.removeEmpty === true),
     acl: options.acl,
-    lineMax: options.lineMax ?? DEFAULTS.lineMax,
+    lineMax: lineMaxOf(options),
     sessions: new Sessions(source, clock),
     claims: new Claims(),
     waiters: new Waiters(lineWatches(clock)),
