@@ -16,11 +16,15 @@ export interface LockView {
 
 /** A claim as people see it. Durations are in milliseconds; what a store cannot know is `null`. */
 export interface ClaimView {
+  /** What `evict` takes. */
   readonly id: string;
   readonly owner: string | null;
+  /** `null` while it waits. */
   readonly fence: bigint | null;
   readonly mode: Mode;
+  /** `null` while it waits. */
   readonly heldForMs: number | null;
+  /** What is left of its lease, or of its place in line, unless it is renewed. */
   readonly expiresInMs: number | null;
   readonly metadata: JsonObject | null;
 }

@@ -9,7 +9,7 @@ import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../option
 import type { Lockable } from './lockable.ts';
 import { EXCLUSIVE } from './mutex.ts';
 
-/** Several locks held at once. There is no common fence: ask for each lock's own. */
+/** Several locks held at once. There is no common fence: ask for each lock's own. Each has a claim of its own, whose id begins with this `id`. */
 export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
   /** Sorted, each once. */
   readonly names: readonly string[];

@@ -61,7 +61,7 @@ export function request(name: string, terms: Terms = {}): ClaimRequest {
   };
 }
 
-/** Asks again, as the core does, until it is granted; gives up after `tries`. */
+/** Asks again, as the core does, until it is granted; fails after `budgetMs`. */
 export async function claimUntilGranted(
   env: StoreEnv,
   store: Store,

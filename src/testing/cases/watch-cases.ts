@@ -72,8 +72,13 @@ export const watchCases: readonly StoreCase[] = [
     const waiter = request(name, { wait: true });
     await a.claim(held);
     await b.claim(waiter);
-    const watch = await b.watch(waiter, () => {});
+    let woken = 0;
+    const watch = await b.watch(waiter, () => {
+      woken += 1;
+    });
+    await b.claim(waiter);
     await a.evict(held);
+    await eventually(env, 'nobody was woken', () => woken > 0);
     await claimUntilGranted(env, b, waiter, 5_000);
     await watch[Symbol.asyncDispose]();
   }),
