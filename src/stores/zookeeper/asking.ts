@@ -126,8 +126,10 @@ export class Asking {
 
   /** A new claim. `null`: its lock had no node yet, or its node was removed at once; try again. */
   async #enter(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
-    const { claims, tree, acl } = this.#parts;
+    const { claims, tree, acl, sessions } = this.#parts;
     const { session, lock, id } = claim;
+    // Other stores may go on with the session, and would keep what a closed one leaves in it.
+    if (sessions.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
     // One that was evicted may come back as something else.
     claim.mode = request.mode;
     const prefix = nodePrefix(id, session.id, claim.mode);

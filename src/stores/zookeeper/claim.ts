@@ -6,6 +6,7 @@ import type { LockNode } from './vacancies.ts';
 export class Claim implements ClaimRef {
   readonly name: string;
   readonly id: string;
+  readonly key: string;
   mode: Mode;
   /** The path of its lock. */
   readonly lock: string;
@@ -33,6 +34,7 @@ export class Claim implements ClaimRef {
   constructor(ref: ClaimRef, mode: Mode, lock: string, session: Session) {
     this.name = ref.name;
     this.id = ref.id;
+    this.key = refText(ref.name, ref.id);
     this.mode = mode;
     this.lock = lock;
     this.session = session;
@@ -67,7 +69,7 @@ export class Claims {
   add(claim: Claim): void {
     if (claim.isKnown) return;
     claim.isKnown = true;
-    this.#byRef.set(refText(claim.name, claim.id), claim);
+    this.#byRef.set(claim.key, claim);
   }
 
   /** It waits in its place. */
@@ -88,7 +90,7 @@ export class Claims {
   remove(claim: Claim): void {
     if (!claim.isKnown) return;
     claim.isKnown = false;
-    this.#byRef.delete(refText(claim.name, claim.id));
+    this.#byRef.delete(claim.key);
     this.#unplace(claim);
   }
 

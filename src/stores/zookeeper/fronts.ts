@@ -12,10 +12,10 @@ export class Fronts {
 
   add({ lock, node, mode }: Claim): void {
     if (mode.kind !== 'exclusive' || node === null) return;
-    this.#nodes.delete(lock);
     this.#nodes.set(lock, node);
+    if (this.#nodes.size <= FRONTS_MAX) return;
     const [oldest] = this.#nodes.keys();
-    if (this.#nodes.size > FRONTS_MAX && oldest !== undefined) this.#nodes.delete(oldest);
+    if (oldest !== undefined) this.#nodes.delete(oldest);
   }
 
   /** Is what the claim stands behind the front? */

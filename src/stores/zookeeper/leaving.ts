@@ -14,12 +14,17 @@ export class Leaving {
   }
 
   /** Whether this call removed it. Rejects when nobody knows; then it is tried again after the next reconnect, whoever asks. */
-  async release(ref: ClaimRef, signal: AbortSignal | undefined): Promise<boolean> {
+  release(ref: ClaimRef, signal: AbortSignal | undefined): Promise<boolean> {
     const claim = this.#parts.claims.get(ref);
-    if (claim === undefined) return await this.removeFound(ref, signal);
+    if (claim === undefined) return this.removeFound(ref, signal);
     claim.isLeaving = true;
+    const isSent = claim.node !== null && claim.session.isUsable && signal?.aborted !== true;
+    return isSent ? this.#remove(claim) : this.#removeLater(claim, signal);
+  }
+
+  async #removeLater(claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
     if (!claim.session.isOver) {
-      if (!claim.session.isUsable || signal?.aborted === true) await claim.session.ready(signal);
+      await claim.session.ready(signal);
       if (claim.node !== null || (await this.find(claim))) return await this.#remove(claim);
     }
     // Its node went with the session, or has never been made.
@@ -27,13 +32,14 @@ export class Leaving {
     return false;
   }
 
-  async #remove(claim: Claim): Promise<boolean> {
+  #remove(claim: Claim): Promise<boolean> {
     const { session, lock, path } = claim;
-    const isRemoved = await session.writes.remove(path);
-    session.vacancies.left(claim);
-    this.forget(claim);
-    void this.#parts.tree.clean(session, lock);
-    return isRemoved;
+    return session.writes.remove(path).then((isRemoved) => {
+      session.vacancies.left(claim);
+      this.forget(claim);
+      this.#parts.tree.clean(session, lock);
+      return isRemoved;
+    });
   }
 
   /** Removes whatever has that id, whoever made it. */

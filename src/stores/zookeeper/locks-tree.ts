@@ -42,13 +42,13 @@ export class LocksTree {
   }
 
   /** Removes the node of a lock that nobody uses, if this store has made it and was asked to clean up. ZooKeeper refuses when there are claims. */
-  async clean(session: Session, lock: string): Promise<void> {
+  clean(session: Session, lock: string): void {
     if (!this.#made.has(lock)) return;
-    try {
-      if (await session.calls.remove(lock)) this.#made.delete(lock);
-    } catch {
+    session.calls.remove(lock).then(
+      (isRemoved) => void (isRemoved && this.#made.delete(lock)),
       // There are claims, or nobody answers: it stays.
-    }
+      () => {},
+    );
   }
 
   async #create(session: Session, path: string): Promise<boolean> {

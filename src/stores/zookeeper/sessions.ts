@@ -14,7 +14,7 @@ export class Sessions {
   readonly #listeners = new Set<(session: Session) => void>();
   #session: Session | null = null;
   #leave: (() => Promise<void>) | null = null;
-  #isClosed = false;
+  isClosed = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   /** A function is asked for a new client for each session; of a client, others like it are made when its session has expired. */
@@ -34,12 +34,12 @@ export class Sessions {
 
   /** The session, when requests can be sent over it now. */
   get usable(): Session | null {
-    return !this.#isClosed && this.#session?.isUsable === true ? this.#session : null;
+    return !this.isClosed && this.#session?.isUsable === true ? this.#session : null;
   }
 
   /** Resolves to a session that requests can be sent over; rejects with `applied: 'no'` when there is none in time. */
   async ready(signal?: AbortSignal): Promise<Session> {
-    if (this.#isClosed) throw new StoreError('The store is closed', { applied: 'no' });
+    if (this.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
     const session = this.#session === null || this.#session.isOver ? this.#next() : this.#session;
     await session.ready(signal);
     if (signal?.aborted === true) throw new StoreError('The request was not sent in time', { applied: 'no' });
@@ -47,7 +47,7 @@ export class Sessions {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.isClosed = true;
     await this.#leave?.();
   }
 

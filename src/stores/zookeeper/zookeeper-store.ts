@@ -92,7 +92,11 @@ export class ZookeeperStore implements Store {
     const { claims, sessions, waiters } = this.#parts;
     if (target.id === undefined) {
       const watch = new LockWatch(this.#parts, target.name, wake);
-      await watch.arm();
+      await watch.arm().catch(async (error: unknown) => {
+        // Nobody gets it, so nobody would end it.
+        await watch[Symbol.asyncDispose]();
+        throw error;
+      });
       return watch;
     }
     const claim = claims.get({ name: target.name, id: target.id });
