@@ -85,7 +85,9 @@ export class Listener {
 
   #onMessage(message: string): void {
     const [kind, key = '', id = '', fence, ends] = message.split('\n');
-    const told = fence === undefined ? null : { fence: BigInt(fence), endsAtServerMs: Number(ends) };
+    // Anybody may publish anything here, and what is thrown out of a client's event ends the process.
+    const isTold = fence !== undefined && /^\d+$/.test(fence);
+    const told = isTold ? { fence: BigInt(fence), endsAtServerMs: Number(ends) } : null;
     if (kind === 'g') this.#hearing.onGranted(key, id, told);
     else if (kind === 'o' || kind === 'h') this.#hearing.onChanged(key, kind === 'o');
   }

@@ -85,15 +85,26 @@ class NodeRedisListener {
   async start(): Promise<void> {
     try {
       await this.#client.connect();
-      if (this.#closed) return;
+    } catch {
+      this.close();
+      return;
+    }
+    await this.#subscribe();
+  }
+
+  async #subscribe(): Promise<void> {
+    try {
       await this.#client.subscribe(this.#channel, (message: string) => this.#listening.onMessage(message));
       if (this.#closed) return;
       this.#listening.onUp();
       // The client subscribes again by itself before it says that it is ready again.
       this.#client.on('ready', () => this.#listening.onUp());
     } catch {
+      if (this.#closed) return;
       // Refused, by an ACL for example: waiters poll.
-      this.close();
+      if (this.#client.isReady) this.close();
+      // The connection broke before the answer. The client forgets what was not confirmed, so it is asked again over the next one.
+      else this.#client.once('ready', () => void this.#subscribe());
     }
   }
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
+import { LIBRARIES, openClient } from '../../support/redis-clients.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -13,6 +13,22 @@ beforeAll(async () => {
 afterAll(() => stage[Symbol.asyncDispose]());
 
 describe.each(LIBRARIES)('connections that break, under %s', (library) => {
+  it('what others publish where a line is listened to disturbs nobody', async () => {
+    const name = `published-${library}`;
+    const [a, b] = await Promise.all([1, 2].map(() => stage.locks(library, stage.server.url)));
+    const hold = await a?.mutex(name).acquire();
+    const waiting = b?.mutex(name).acquire();
+    await eventually('it stands', async () => (await a?.inspect(name))?.waiters.length === 1);
+    const [waiter] = (await a?.inspect(name))?.waiters ?? [];
+    const told = ['', 'g', 'o', '\n\n\n', `g\nholdfast:${name}\n${waiter?.id}\nnone\nnever`];
+    for (const channel of (await stage.admin.call('PUBSUB', 'CHANNELS')) as string[])
+      for (const message of told) await stage.admin.publish(channel, message);
+    await hold?.release();
+    const next = await waiting;
+    expect(next?.fence).toBeGreaterThan(hold?.fence ?? 0n);
+    await next?.release();
+  });
+
   it('row 22: CLIENT KILL in mid-hold loses nothing', async () => {
     const { admin } = stage;
     const locks = await stage.locks(library, stage.server.url, { ttlMs: 1_500 });
@@ -77,6 +93,44 @@ describe.each(LIBRARIES)('connections that break, under %s', (library) => {
     await next.release();
   });
 });
+
+it.each(LIBRARIES)(
+  'row 34: a connection that breaks while it subscribes is listened to all the same, under %s',
+  async (library) => {
+    const { admin, proxy, proxyUrl, server } = stage;
+    const { client, close } = await openClient(library, proxyUrl);
+    const subject = client as unknown as {
+      duplicate(options: object): { subscribe(...args: unknown[]): unknown };
+    };
+    const duplicate = subject.duplicate.bind(client);
+    let channel: unknown = null;
+    subject.duplicate = (options) => {
+      const subscriber = duplicate(options);
+      const subscribe = subscriber.subscribe.bind(subscriber);
+      subscriber.subscribe = (...args) => {
+        if (channel === null) {
+          proxy.drop('toServer');
+          setTimeout(() => void proxy.pass(), 200);
+        }
+        [channel] = args;
+        return subscribe(...args);
+      };
+      return subscriber;
+    };
+    const isHeard = async (): Promise<boolean> =>
+      channel !== null &&
+      Number(((await admin.call('PUBSUB', 'NUMSUB', `${channel}`)) as unknown[])[1]) === 1;
+    const waiter = createLocks(redisStore(client), { waitMs: 20_000 });
+    const holder = await stage.locks(library, server.url);
+    const hold = await holder.mutex(`cut-${library}`).acquire();
+    const pending = waiter.mutex(`cut-${library}`).acquire();
+    await eventually('it listens', isHeard);
+    await hold.release();
+    await (await pending).release();
+    await waiter.close();
+    close();
+  },
+);
 
 it('row 34: a subscriber on a dead link costs no more than what is left of the hold in front', async () => {
   const { server, proxy, proxyUrl } = stage;
