@@ -140,7 +140,12 @@ export class Waker {
   #stopListening(): void {
     this.#watcher?.close();
     this.#watcher = null;
-    if (this.#folder !== null) rmSync(join(this.#folder, this.mark), { force: true });
+    if (this.#folder === null) return;
+    try {
+      rmSync(join(this.#folder, this.mark), { force: true });
+    } catch {
+      // The folder is not what it was, or may not be written to any more. What is thrown out of a watcher's event would end the process.
+    }
   }
 }
 

@@ -39,6 +39,21 @@ it('a waiter that was killed is passed over at once', async () => {
   await locks.close();
 });
 
+it('a waiter whose folder of wake-ups is put out of reach goes on without', async () => {
+  const path = folder.file('unreachable.db');
+  const locks = createLocks(sqliteStore(path), { waitMs: 30_000 });
+  const hold = await locks.mutex('x').acquire();
+  const next = locks.mutex('x').acquire();
+  await inLine(path, 1);
+  rmSync(`${path}-wake`, { recursive: true });
+  writeFileSync(`${path}-wake`, 'no folder any more');
+  // The system tells of it. What that comes to must not end this process.
+  await sleep(200);
+  await hold.release();
+  await (await next).release();
+  await locks.close();
+});
+
 it('a waiter that is stopped when its turn comes loses its place after some seconds, and gets in later', async () => {
   const path = folder.file('stopped.db');
   const locks = createLocks(sqliteStore(path), { waitMs: 30_000, ttlMs: 2_000 });
