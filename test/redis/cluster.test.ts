@@ -7,7 +7,7 @@ import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
-import { LEFT, leave } from '../support/process/leave.ts';
+import { LEFT, leave, outputOf } from '../support/process/leave.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
 import { freePorts } from '../support/servers/ports.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
@@ -156,6 +156,25 @@ it("a Cluster client's own key prefix stands before ours", async () => {
   expect(await keys()).toContain('app:locks:seen');
   await hold.release();
   await locks.close();
+  client.disconnect();
+});
+
+it.each(LIBRARIES)(
+  'under %s, a client that its owner closes is the end of every claim and of no process',
+  async (library) => {
+    const script = fileURLToPath(new URL('./support/quitter.ts', import.meta.url));
+    const addresses = JSON.stringify(stage.cluster.addresses);
+    expect(await outputOf(script, [library, addresses])).toBe('told of 24\n');
+  },
+  60_000,
+);
+
+it('a key prefix that would be put before every key twice is refused at once', async () => {
+  const client = new Cluster([...stage.cluster.addresses], {
+    lazyConnect: true,
+    redisOptions: { keyPrefix: 'app:' },
+  });
+  expect(() => redisStore(client)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
   client.disconnect();
 });
 

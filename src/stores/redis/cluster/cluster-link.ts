@@ -18,6 +18,9 @@ const CONNECT_MS = 500;
 const LOOK_AGAIN_MS = 250;
 const LOOK_MS = 1_000;
 
+/** A command waits for it. When its owner closes the client meanwhile, nothing else keeps the process alive until the command has failed. */
+const AWAITED = { keepAlive: true } as const;
+
 const MOVED = /^(MOVED|ASK) (\d+) (\S+)/;
 
 /**
@@ -35,6 +38,7 @@ export class ClusterLink implements Link {
   readonly #subscriptions: Subscriptions;
   readonly #debts: Debts;
   #looking: Promise<void> | null = null;
+  #isLeft = false;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(nodes: ClusterNodes, clock: Clock) {
@@ -61,8 +65,8 @@ export class ClusterLink implements Link {
       else void this.#look().then(loaded);
     };
     const loaded = (): void => {
-      if (this.isReady) callback();
-      else this.#clock.startTimer(LOOK_AGAIN_MS, go);
+      if (this.isReady || this.#isLeft) callback();
+      else this.#clock.startTimer(LOOK_AGAIN_MS, go, AWAITED);
     };
     if (this.#nodes.isReady) go();
     else this.#nodes.onceReady(go);
@@ -93,6 +97,7 @@ export class ClusterLink implements Link {
   }
 
   leave(): void {
+    this.#isLeft = true;
     this.#debts.close();
     this.#subscriptions.close();
     this.#nodes.leave();
@@ -143,7 +148,7 @@ export class ClusterLink implements Link {
   async #sendUnknown(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
     this.#nodes.refresh();
     if (tries >= REDIRECTS_MAX) throw new Error(`CLUSTERDOWN nobody is known to serve slot ${slot}`);
-    await pause(this.#clock, TRY_AGAIN_MS);
+    await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
     await this.#look();
     return await this.#sendTo(slot, name, args, tries + 1);
   }
@@ -164,7 +169,7 @@ export class ClusterLink implements Link {
     }
     if (kind === 'ASK' && tries < REDIRECTS_MAX) return await this.#ask(address, slot, name, args, tries);
     if (message.startsWith('TRYAGAIN') && tries < TRIES_MAX) {
-      await pause(this.#clock, TRY_AGAIN_MS);
+      await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
       return await this.#sendTo(slot, name, args, tries + 1);
     }
     if (!message.startsWith('NOSCRIPT')) void this.#look();
@@ -204,7 +209,7 @@ export class ClusterLink implements Link {
     if (link.isReady) return Promise.resolve(link);
     return new Promise((resolve, reject) => {
       const fail = (): void => reject(new Error('CLUSTERDOWN there is no connection to this node'));
-      const timer = this.#clock.startTimer(CONNECT_MS, fail);
+      const timer = this.#clock.startTimer(CONNECT_MS, fail, AWAITED);
       link.onceReady(() => {
         timer.cancel();
         if (link.isReady) resolve(link);
@@ -215,15 +220,17 @@ export class ClusterLink implements Link {
 
   /** Asks a node who serves what, unless that was done just now. Never rejects. */
   #look(): Promise<void> {
-    this.#looking ??= this.#lookAround().finally(() => {
+    const over = (): void => {
       this.#looking = null;
-    });
+    };
+    // Nobody waits for most looks: a failure, such as one of the user's own `natMap`, must not become an unhandled rejection.
+    this.#looking ??= this.#lookAround().then(over, over);
     return this.#looking;
   }
 
   async #lookAround(): Promise<void> {
     const waitMs = this.#lookedAtMs + LOOK_AGAIN_MS - this.#clock.monotonicMs();
-    if (waitMs > 0) await pause(this.#clock, waitMs);
+    if (waitMs > 0) await pause(this.#clock, waitMs, AWAITED);
     this.#lookedAtMs = this.#clock.monotonicMs();
     const nodes = this.#nodes.known();
     // Those that answer come first; a node that is only reconnecting may be the dead one.

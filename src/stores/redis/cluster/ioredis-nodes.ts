@@ -20,6 +20,7 @@ export interface IoredisCluster {
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly natMap?: object | undefined;
+    readonly redisOptions?: { readonly keyPrefix?: string | undefined } | undefined;
   };
   nodes(role?: 'all'): IoredisNode[];
   refreshSlotsCache(callback?: (error?: Error | null) => void): void;
@@ -30,6 +31,8 @@ export interface IoredisCluster {
   off(event: string, listener: (...args: string[]) => void): unknown;
 }
 
+const ENDED = new Set(['end', 'close']);
+
 type Mapped = { readonly host: string; readonly port: number } | null | undefined;
 
 export class IoredisNodes implements ClusterNodes {
@@ -39,6 +42,10 @@ export class IoredisNodes implements ClusterNodes {
   readonly #at = new Map<string, IoredisNode>();
 
   constructor(cluster: IoredisCluster) {
+    // Its connections would then put it before our keys once more.
+    if ((cluster.options.redisOptions?.keyPrefix ?? '') !== '') {
+      throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
+    }
     this.#cluster = cluster;
   }
 
@@ -50,8 +57,9 @@ export class IoredisNodes implements ClusterNodes {
     return this.#cluster.status === 'ready';
   }
 
+  /** A Cluster client says `close` once more for each connection that ends after it has ended itself, and stays at that. Before it connects again it says so for one tick. */
   get whyClosed(): string | null {
-    return this.#cluster.status === 'end' ? 'the client has been closed or has given up reconnecting' : null;
+    return ENDED.has(this.#cluster.status) ? 'the client has been closed or has given up reconnecting' : null;
   }
 
   onceReady(callback: () => void): void {
@@ -114,9 +122,6 @@ export class IoredisNodes implements ClusterNodes {
   #nodeOf(node: IoredisNode): ClusterNode {
     let made = this.#made.get(node);
     if (made === undefined) {
-      if ((node.options.keyPrefix ?? '') !== '') {
-        throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
-      }
       made = {
         link: gathering(node, ioredisLink(node)),
         subscriber: (events) => new IoredisSubscriber(node, events),

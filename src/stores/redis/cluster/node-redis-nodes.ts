@@ -78,8 +78,10 @@ export class NodeRedisNodes implements ClusterNodes {
     if (this.#cluster.isOpen) this.#cluster.destroy();
   }
 
-  #clientOf(node: NodeRedisShardNode): Promise<NodeRedisNode> {
-    return this.#cluster.nodeClient(node as never) as Promise<NodeRedisNode>;
+  /** Of a node that it does not know any more, or once it is closed, the client would make a connection that nobody ends. */
+  async #clientOf(node: NodeRedisShardNode): Promise<NodeRedisNode> {
+    if (this.#cluster.nodeByAddress.get(node.address) !== node) throw new Error('The node is gone');
+    return (await this.#cluster.nodeClient(node as never)) as NodeRedisNode;
   }
 
   #ownNode(address: string): ClusterNode | null {

@@ -1,0 +1,19 @@
+import { createLocks } from '../../../src/index.ts';
+import { redisStore } from '../../../src/stores/redis/index.ts';
+import { openClusterClient } from '../../support/cluster-clients.ts';
+import type { Library } from '../../support/redis-clients.ts';
+import type { RedisCluster } from '../../support/servers/redis-cluster.ts';
+
+// Closes its Cluster client a moment after a claim was sent, each time a little later, and is told of every claim what became of it.
+const [, , library = '', addresses = '[]'] = process.argv;
+const cluster = { addresses: JSON.parse(addresses) } as RedisCluster;
+let told = 0;
+for (let turns = 0; turns < 12; turns += 1) {
+  const { client, close } = await openClusterClient(library as Library, cluster);
+  const locks = createLocks(redisStore(client), { ttlMs: 1_000 });
+  const claims = [0, 1].map(() => locks.mutex(`quit-${turns}`).acquire({ waitMs: 300 }));
+  for (let turn = 0; turn < turns; turn += 1) await (turn < 8 ? null : new Promise(setImmediate));
+  close();
+  told += (await Promise.allSettled(claims)).length;
+}
+process.stdout.write(`told of ${told}\n`);
