@@ -87,7 +87,9 @@ export class WatchHub {
   add(range: WatchRange, fire: () => void): Watching {
     const entry = new Entry(range, fire, (cancelled) => this.#drop(cancelled));
     this.#entries.add(entry);
-    if (this.#stream !== null) this.#create(entry);
+    // A claim that was under way when the store was closed has been refused since: nothing would ever tell it that it is watched.
+    if (this.#isClosed) entry.cancel();
+    else if (this.#stream !== null) this.#create(entry);
     else if (!this.#isOpening && this.#timer === null) void this.#open();
     return entry;
   }
