@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
+import { LEFT, leave } from '../support/process/leave.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.ts', import.meta.url));
@@ -67,5 +68,9 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     const [code] = (await once(child, 'exit')) as [number | null];
     expect(code).toBe(0);
     await (await open().mutex('left').acquire()).release();
+  });
+
+  it('closes the store, goes on, and ends by itself', async () => {
+    expect(await leave(ensemble.url)).toBe(LEFT);
   });
 });

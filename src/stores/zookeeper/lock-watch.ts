@@ -38,8 +38,9 @@ export class LockWatch implements AsyncDisposable {
   async #again(): Promise<void> {
     if (this.#isArming) return;
     this.#isArming = true;
-    const { clock } = this.#parts;
-    for (let attempt = 0; !this.#isDisposed; attempt += 1) {
+    const { clock, sessions } = this.#parts;
+    // Who has dropped an observer half way never ends its watch.
+    for (let attempt = 0; !this.#isDisposed && !sessions.isClosed; attempt += 1) {
       try {
         await this.arm();
         break;

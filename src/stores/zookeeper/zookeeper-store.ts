@@ -133,7 +133,10 @@ export class ZookeeperStore implements Store {
     const { claims, clock, sessions } = this.#parts;
     // A client that stays open keeps its session, and with it every node that is not removed.
     const removed = Promise.allSettled([...claims].map((claim) => this.#leaving.release(claim, undefined)));
-    await Promise.race([removed, pause(clock, CLOSE_MS, { keepAlive: true })]);
+    const over = new AbortController();
+    await Promise.race([removed, pause(clock, CLOSE_MS, { keepAlive: true, signal: over.signal })]);
+    // What is not needed any more must not keep the process alive.
+    over.abort();
     await sessions.close();
   }
 

@@ -16,6 +16,6 @@ await Promise.all([a.close({ drainMs: 0 }), b.close({ drainMs: 0 })]);
 const closedMs = performance.now();
 process.stdout.write('closed');
 process.on('exit', (code) => {
-  const isSoon = performance.now() - closedMs < 1_000;
+  const isSoon = performance.now() - closedMs < 700;
   process.stdout.write(` and ended ${isSoon ? 'at once' : 'late'} with ${code}\n`);
 });
