@@ -98,7 +98,11 @@ describe('the place that a line goes on with', () => {
 
 describe('row 18: what can wait', () => {
   it('goes in bounded numbers, in order, and whoever stands in line before those who come', async () => {
-    const gate = new Gate(() => true);
+    const gate = new Gate(
+      virtualClock(),
+      () => true,
+      () => 5_000,
+    );
     const begun: string[] = [];
     const ends: (() => void)[] = [];
     const work = (name: string) => (): Promise<void> => {
@@ -121,9 +125,42 @@ describe('row 18: what can wait', () => {
     expect(begun.slice(atOnce, atOnce + 5)).toEqual([0, 1, 2, 3, 4].map((n) => `stands ${n}`));
   });
 
+  it('goes in smaller numbers while the answers take long, and in greater ones again', async () => {
+    const clock = virtualClock();
+    const gate = new Gate(
+      clock,
+      () => true,
+      () => 5_000,
+    );
+    let underWay = 0;
+    let most = 0;
+    const work = (ms: number) => async (): Promise<void> => {
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await new Promise<void>((resolve) => void clock.startTimer(ms, resolve));
+      underWay -= 1;
+    };
+    const burst = async (ms: number): Promise<number> => {
+      most = 0;
+      const all = Promise.all(Array.from({ length: 1_000 }, () => gate.run(work(ms), false)));
+      await clock.advance(ms * 1_000);
+      await all;
+      return most;
+    };
+    expect(await burst(10)).toBe(256);
+    await burst(1_000);
+    expect(await burst(1_000)).toBeLessThanOrEqual(9);
+    await burst(10);
+    expect(await burst(10)).toBe(256);
+  });
+
   it('is turned down, all of it, when the connection is gone by its turn', async () => {
     let isOpen = true;
-    const gate = new Gate(() => isOpen);
+    const gate = new Gate(
+      virtualClock(),
+      () => isOpen,
+      () => 5_000,
+    );
     const ends: (() => void)[] = [];
     const first = gate.run(() => new Promise<void>((resolve) => void ends.push(resolve)), false);
     const others = Array.from({ length: 400 }, () => gate.run(() => new Promise<void>(() => {}), false));
@@ -192,6 +229,18 @@ describe('row 56: how long a session is trusted', () => {
     liveness.reopen(instant(clock));
     liveness.heard(sent, true);
     expect(left()).toBe(1_000);
+  });
+
+  it('what was sent long before, and has waited for its turn, has no less than what is sent now', async () => {
+    const { clock, liveness, left } = start();
+    const early = instant(clock);
+    for (let round = 0; round < 20; round += 1) {
+      await clock.advance(250);
+      liveness.heard(instant(clock), true);
+    }
+    expect(left()).toBeGreaterThan(1_000);
+    // The same instant, counted from the earlier one.
+    expect(liveness.leftMs(early)).toBe(left() + 5_000);
   });
 
   it('idle for a day, it remembers no more than it needs', async () => {

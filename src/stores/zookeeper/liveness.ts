@@ -64,7 +64,8 @@ export class Liveness {
     const confirmed = this.#confirmed;
     if (confirmed === null) return 0;
     const spentMs = Math.max(from.monotonicMs - confirmed.monotonicMs, from.wallMs - confirmed.wallMs);
-    return Math.min(this.timeoutMs - spentMs, this.timeoutMs);
+    // More than the time-out for what was sent before that: it has waited for its turn meanwhile.
+    return this.timeoutMs - spentMs;
   }
 
   /** Everything that was answered by then has reached the leader. */

@@ -31,14 +31,13 @@ export class LocksTree {
 
   /** Makes the lock's node and what it stands under. */
   async make(session: Session, lock: string): Promise<void> {
-    const parts = lock.split('/').slice(1);
-    const paths = parts.map((_, n) => `/${parts.slice(0, n + 1).join('/')}`);
-    // Usually only the last is missing.
-    const from = (await session.calls.exists(this.root)) === null ? 0 : paths.length - 1;
-    for (const path of paths.slice(from)) {
-      const isNew = await this.#create(session, path);
-      if (isNew && path === lock && this.#cleans && this.#made.size < MADE_MAX) this.#made.add(lock);
-    }
+    const isNew = await this.#create(session, lock).catch(async (error: unknown) => {
+      if (!isNoNode(error)) throw error;
+      const parts = lock.split('/').slice(1);
+      for (const n of parts.keys()) await this.#create(session, `/${parts.slice(0, n + 1).join('/')}`);
+      return true;
+    });
+    if (isNew && this.#cleans && this.#made.size < MADE_MAX) this.#made.add(lock);
   }
 
   /** Removes the node of a lock that nobody uses, if this store has made it and was asked to clean up. ZooKeeper refuses when there are claims. */

@@ -82,7 +82,11 @@ export class Session {
         if (isOurs) keepProcessAlive(client, isBusy);
       },
     });
-    this.gate = new Gate(() => this.#isConnected);
+    this.gate = new Gate(
+      clock,
+      () => this.#isConnected,
+      () => this.#liveness.timeoutMs,
+    );
     this.writes = new Writes(this.calls, this.vacancies);
     this.hub = new WatchHub(this.calls, this.gate, client);
     const beat = async (): Promise<void> => void (await this.calls.exists('/'));
