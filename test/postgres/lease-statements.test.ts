@@ -143,6 +143,29 @@ it('the row of a new lock is made by one at a time, and nobody waits for another
   await other.end();
 });
 
+it('a claim that was given up while its row was being made is taken back, not missed', async () => {
+  const store = stage.store();
+  await store.claim(request('warm'));
+  const given = request('cut off');
+  const other = new pg.Client(stage.url);
+  await other.connect();
+  // As the server goes on with it after the client has gone.
+  await other.query('BEGIN');
+  await other.query("SELECT holdfast.claim_one($1, $2, 60000, false, 0, 0, '', 0, 10, NULL)", [
+    given.name,
+    given.id,
+  ]);
+  const released = store.release(given);
+  await store.claim(request('warm'));
+  await other.query('COMMIT');
+  expect(await released).toBe(true);
+  expect(await store.read(given.name)).toEqual([]);
+  await other.end();
+  // What is nowhere, and being made by nobody, is not there: however many.
+  const nowhere = Array.from({ length: 300 }, (_, n) => request(`nowhere ${n}`));
+  expect(await Promise.all(nowhere.map((each) => store.release(each)))).not.toContain(true);
+});
+
 it('a hold whose time is over is over, also when nobody has come for the lock', async () => {
   const store = stage.store();
   const modes = [{ kind: 'exclusive' }, { kind: 'shared' }, { kind: 'permits', count: 1, of: 2 }] as const;

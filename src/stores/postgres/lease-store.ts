@@ -105,7 +105,9 @@ export class PostgresLeaseStore implements Store {
       return { granted: false, retryAfterMs: this.#retryAfterMs(request, outcome.endsInMs) };
     }
     if (outcome.isNew) this.#pruner.onMade();
-    this.#lines.setDue(request.name, request.ttlMs);
+    // There may be room for the next one too, and where nothing can be heard nobody else tells it.
+    const isTold = this.#listener.isUp || request.mode.kind === 'exclusive';
+    this.#lines.setDue(request.name, isTold ? request.ttlMs : 0);
     return { granted: true, fence: outcome.fence, validForMs: request.ttlMs };
   }
 
@@ -116,7 +118,11 @@ export class PostgresLeaseStore implements Store {
 
   async release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     const answer = await this.#batch.add(releaseOperation(claim), signal);
-    if (answer === '2') this.#handOvers.watch(claim.name);
+    if (answer === '2') {
+      this.#handOvers.watch(claim.name);
+      // The one who was called may be ours, and where nothing can be heard it would only find out when it looks.
+      if (!this.#listener.isUp) this.#lines.wakeFirst(claim.name);
+    }
     return answer !== '0';
   }
 

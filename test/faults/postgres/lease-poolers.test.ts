@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
+import { virtualClock } from '../../../src/testing/index.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
 import { eventually } from '../../redis/support/stage.ts';
+import { makePool } from '../../support/postgres-subject.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
 import type { Server } from '../../support/servers/server.ts';
 
@@ -13,7 +16,8 @@ const onWarning = (warning: Error): void => void warnings.push(warning);
 
 beforeAll(async () => {
   process.on('warning', onWarning);
-  stage = await LeaseStage.start();
+  // So that what functions run counts too.
+  stage = await LeaseStage.start({ settings: { 'pg_stat_statements.track': 'all' } });
   const { port } = stage.server;
   poolers = {
     session: await startPgbouncer({ port, mode: 'session' }),
@@ -87,6 +91,44 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     );
     expect(rows).toEqual([]);
     await client.end();
+  });
+
+  it('a release wakes the next waiter of the same process, and a reader the next reader, without any poll', async () => {
+    // Its timers never fire.
+    const clock = virtualClock();
+    const store = postgresLeaseStore(makePool('pg.Pool', through('transaction')), { clock });
+    const first = request('next');
+    await store.claim(first);
+    const queue = [1, 2, 3].map(() => request('next', { wait: true, mode: { kind: 'shared' } }));
+    const woken: number[] = [];
+    const watches = [];
+    for (const [n, each] of queue.entries()) {
+      expect(await store.claim(each)).toMatchObject({ granted: false });
+      watches.push(await store.watch(each, () => woken.push(n)));
+    }
+    await store.release(first);
+    for (const [n, each] of queue.entries()) {
+      await eventually(`${n} is woken`, async () => {
+        await clock.advance(0);
+        return woken.includes(n);
+      });
+      expect(await store.claim(each)).toMatchObject({ granted: true });
+      await watches[n]?.[Symbol.asyncDispose]();
+    }
+    await store.close();
+  });
+
+  it('many new locks at once cost the server no compiling', async () => {
+    const store = stage.store({ url: through('transaction') });
+    await stage.calls('%');
+    const claims = Array.from({ length: 300 }, (_, n) => request(`compiled ${n}`));
+    await Promise.all(claims.map((each) => store.claim(each)));
+    // The column is there from PostgreSQL 15 on.
+    const [row] = await stage.query(
+      `SELECT sum(calls) > 0 AS counted, coalesce(sum((to_jsonb(s) ->> 'jit_functions')::int8), 0)::int AS compiled
+        FROM pg_stat_statements AS s WHERE query LIKE 'INSERT INTO holdfast.locks%' OR query LIKE 'INSERT INTO "holdfast".locks%'`,
+    );
+    expect(row).toEqual({ counted: true, compiled: 0 });
   });
 
   it('who observes hears of changes all the same', async () => {

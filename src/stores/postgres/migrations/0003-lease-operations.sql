@@ -239,6 +239,8 @@ BEGIN
   IF FOUND THEN RETURN '1'; END IF;
   SELECT * INTO v_lock FROM holdfast.locks l WHERE l.name = p_name FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
+    -- A claim that nobody waits for any more may be making the row just now, and would be granted after we had said that there is none.
+    IF NOT pg_try_advisory_xact_lock_shared(hashtextextended(p_name, 4702)) THEN RETURN 'b'; END IF;
     PERFORM 1 FROM holdfast.locks l WHERE l.name = p_name;
     RETURN CASE WHEN FOUND THEN 'b' ELSE '0' END;
   END IF;

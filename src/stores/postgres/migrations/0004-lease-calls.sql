@@ -13,13 +13,14 @@ DECLARE
 BEGIN
   FOR i IN 1..length(p_ops) LOOP
     v_op := substr(p_ops, i, 1);
-    IF v_op = 'r' THEN
+    -- Making a row, or finding none, takes an advisory lock, and the server has room for 64 locks for each connection.
+    IF v_new >= 50 AND v_op <> 'r' AND NOT EXISTS (SELECT FROM holdfast.locks l WHERE l.name = p_names[i]) THEN
+      v_answer := 'b';
+    ELSIF v_op = 'r' THEN
       v_answer := holdfast.renew_one(p_names[i], p_ids[i], p_ttl_ms[i], p_notes[i]);
     ELSIF v_op = 'd' THEN
       v_answer := holdfast.release_one(p_names[i], p_ids[i]);
-    -- Making a row takes an advisory lock, and the server has room for 64 locks for each connection.
-    ELSIF v_new >= 50 AND NOT EXISTS (SELECT FROM holdfast.locks l WHERE l.name = p_names[i]) THEN
-      v_answer := 'b';
+      IF v_answer = '0' THEN v_new := v_new + 1; END IF;
     ELSE
       v_answer := holdfast.claim_one(p_names[i], p_ids[i], p_ttl_ms[i], v_op = 'w', coalesce(p_counts[i], 0), coalesce(p_permits[i], 0),
         coalesce(p_notes[i], ''), p_fence_above, p_line_max, p_channel);
@@ -36,8 +37,8 @@ CREATE FUNCTION holdfast.batch_anywhere(
   p_notes text[], p_fence_above bigint, p_line_max integer, p_channel text
 ) RETURNS text
 LANGUAGE plpgsql
--- A plan that was made while a table was small must do when it is not.
-SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+-- A plan that was made while a table was small must do when it is not. What must be read in sequence all the same, as a table of one row, then seems so dear that it would be compiled: for seconds.
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 BEGIN
   -- A grant that a crash of the server can undo is none.
