@@ -80,6 +80,32 @@ describe.each(LIBRARIES)('row 33, under %s', (library) => {
     expect(performance.now() - releasedMs).toBeLessThan(1_000);
   });
 
+  it('a claim that was given up while its slot was about to move is granted to nobody afterwards', async () => {
+    const name = nameAt(1, 'given up');
+    const locks = await stage.locks(library);
+    await (await locks.mutex(name).acquire()).release();
+    const slot = await stage.slotOf(`holdfast:${name}`);
+    const from = await stage.masterOf(name);
+    const to = (from + 2) % 3;
+    await beginMove(stage, slot, from, to);
+    // The counter of the slot is there and their own keys are not, so they are told to try again, and do so: each at times of its own, as do their releases.
+    const names = Array.from({ length: 8 }, (_, n) => `{holdfast:${name}} ${n}`);
+    const claims: Promise<unknown>[] = [];
+    for (const each of names) {
+      claims.push(
+        expect(locks.mutex(each).acquire({ waitMs: 1_000 })).rejects.toMatchObject({ code: 'STORE' }),
+      );
+      await sleep(13);
+    }
+    await Promise.all(claims);
+    await sleep(250);
+    // Nobody moves it after all.
+    for (const node of [from, to]) await stage.cluster.admin(node).call('CLUSTER', 'SETSLOT', slot, 'STABLE');
+    // Those that were still on their way have arrived by then.
+    await sleep(1_500);
+    for (const each of names) expect((await locks.inspect(each)).holders).toEqual([]);
+  });
+
   it('a Cluster that is down is an error that says that nothing was done, and works again when it is up', async () => {
     const name = nameAt(1, 'moved');
     const locks = await stage.locks(library);

@@ -37,6 +37,8 @@ export class ClusterLink implements Link {
   readonly #table = new SlotTable();
   readonly #subscriptions: Subscriptions;
   readonly #debts: Debts;
+  /** By slot: resolves when everything has its answer that was not answered the first time. */
+  readonly #again = new Map<number, Promise<void>>();
   #looking: Promise<void> | null = null;
   #isLeft = false;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -76,7 +78,10 @@ export class ClusterLink implements Link {
   send(name: string, args: string[], beside?: string): Promise<unknown> {
     const key = beside ?? firstKey(name, args);
     if (key === undefined) return this.#sendAny(name, args);
-    return this.#sendTo(slotOf(key), name, args, 0);
+    const slot = slotOf(key);
+    const before = this.#again.get(slot);
+    if (before === undefined) return this.#sendTo(slot, name, args, 0);
+    return before.then(() => this.#sendTo(slot, name, args, 0));
   }
 
   async servers(): Promise<readonly Link[]> {
@@ -110,8 +115,9 @@ export class ClusterLink implements Link {
   #sendTo(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
     const address = this.#table.addressOf(slot);
     const node = address === undefined ? null : this.#nodes.at(address);
-    if (node === null || address === undefined) return this.#sendUnknown(slot, name, args, tries);
-    if (!node.link.isReady) return this.#sendWhenReady(slot, node, name, args, tries);
+    if (node === null || address === undefined)
+      return this.#inOrder(slot, this.#sendUnknown(slot, name, args, tries));
+    if (!node.link.isReady) return this.#inOrder(slot, this.#sendWhenReady(slot, node, name, args, tries));
     return new Promise((resolve, reject) => {
       const settle = this.#debts.add(address, slot, reject);
       node.link.send(name, args).then(
@@ -121,10 +127,22 @@ export class ClusterLink implements Link {
         },
         (error: unknown) => {
           // Who was told that there is no answer has asked again since; to follow a redirect now would do it twice.
-          if (settle()) resolve(this.#onError(error, slot, name, args, tries));
+          if (settle()) resolve(this.#inOrder(slot, this.#onError(error, slot, name, args, tries)));
         },
       );
     });
+  }
+
+  /**
+   * A command that is sent once more is not overtaken by what is sent for its slot after it. Otherwise a claim that was given up meanwhile could be granted after its release
+   * had found nothing, and would be nobody's.
+   */
+  #inOrder(slot: number, sending: Promise<unknown>): Promise<unknown> {
+    const settled = Promise.allSettled([this.#again.get(slot), sending]).then(() => {
+      if (this.#again.get(slot) === settled) this.#again.delete(slot);
+    });
+    this.#again.set(slot, settled);
+    return sending;
   }
 
   async #sendWhenReady(
