@@ -3,6 +3,7 @@ import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
 import { ClosedError } from './errors.ts';
 import { Events, type LockEvents } from './events.ts';
+import { Bag } from './hold/bag.ts';
 import { Commands } from './hold/command.ts';
 import type { Grant } from './hold/grant.ts';
 import { Keepalive } from './hold/keepalive.ts';
@@ -40,7 +41,7 @@ export class Core {
   readonly commands: Commands;
   readonly keepalive: Keepalive;
   readonly stayAlive: StayAlive;
-  readonly grants = new Set<Grant>();
+  readonly grants = new Bag<Grant>();
   readonly closables = new Set<Closable>();
   readonly stoppables = new Set<Stoppable>();
   readonly record: StoreRecord;

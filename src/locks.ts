@@ -144,7 +144,7 @@ class StoreLocks implements Locks {
   }
 
   async releaseAll(): Promise<number> {
-    const results = await Promise.allSettled([...this.#core.grants].map((grant) => grant.release()));
+    const results = await Promise.allSettled([...this.#core.grants.all].map((grant) => grant.release()));
     return results.filter((result) => result.status === 'fulfilled' && result.value).length;
   }
 
@@ -163,8 +163,8 @@ class StoreLocks implements Locks {
     const core = this.#core;
     core.refuseNew();
     const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop()));
-    await this.#until(() => core.grants.size === 0, drainMs);
-    for (const grant of [...core.grants]) grant.interrupt('closed');
+    await this.#until(() => core.grants.all.length === 0, drainMs);
+    for (const grant of [...core.grants.all]) grant.interrupt('closed');
     void this.releaseAll();
     // Those releases, and what is left in the background gets one command's time, no more: the leases run out by themselves.
     await this.#until(() => !core.isBusy, DEFAULTS.commandMs);

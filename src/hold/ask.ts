@@ -14,9 +14,11 @@ interface Asker {
 
 /** One claim on its way. */
 export class Ask implements Command<ClaimOutcome> {
+  place = 0;
   isLate = false;
   readonly #asker: Asker;
   readonly request: ClaimRequest;
+  readonly limitMs: number;
   /** Whether the store may have had something of ours before. */
   readonly stoodBefore: boolean;
   readonly done: (grant: Grant | null) => void;
@@ -28,12 +30,14 @@ export class Ask implements Command<ClaimOutcome> {
   constructor(
     asker: Asker,
     request: ClaimRequest,
+    limitMs: number,
     stoodBefore: boolean,
     done: (grant: Grant | null) => void,
     failed: (error: unknown) => void,
   ) {
     this.#asker = asker;
     this.request = request;
+    this.limitMs = limitMs;
     this.stoodBefore = stoodBefore;
     this.done = done;
     this.failed = failed;

@@ -108,10 +108,10 @@ export class Attempt {
       note: settings.note,
       fenceAbove: this.core.record.fenceSeen,
     };
-    const ask = new Ask(this, request, this.#mayStand, done, failed);
+    const ask = new Ask(this, request, limitMs, this.#mayStand, done, failed);
     this.#mayStand = true;
     this.#wait?.onStop((reason) => this.#stop(ask, reason));
-    this.core.commands.start(ask, limitMs);
+    this.core.commands.start(ask);
   }
 
   /** The abort won, but the claim is still on its way: it is removed when its answer is there, whatever that is. */

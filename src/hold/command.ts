@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Clock } from '../clock.ts';
 import { StoreError } from '../errors.ts';
+import { Bag, type Bagged } from './bag.ts';
 
 /** Rounds limits up so that commands of about the same time share one signal and one timer. */
 const GRID_MS = 250;
@@ -11,9 +12,11 @@ const SHORT_MS = 1_000;
  * What is sent to the store, and what becomes of it: either `onAnswer` or `onFailure` is called, once. An object and not a promise, since an uncontended
  * acquire spends most of its own time on promises. None of these may throw.
  */
-export interface Command<T> {
+export interface Command<T> extends Bagged {
   /** The time was up before it was answered. */
-  isLate: boolean;
+  isLate?: boolean;
+  /** How long it may take. Those of a batch end together, but need not have begun together. */
+  readonly limitMs: number;
   send(signal: AbortSignal): Promise<T>;
   onAnswer(value: T): void;
   onFailure(error: unknown): void;
@@ -27,8 +30,7 @@ export interface Command<T> {
 /** The commands whose time is up at the same instant. */
 interface Batch {
   readonly controller: AbortController;
-  /** Each with its own limit in milliseconds: those of a batch end together, but need not have begun together. */
-  readonly pending: Map<Pick<Command<unknown>, 'isLate' | 'onFailure'>, number>;
+  readonly pending: Bag<Pick<Command<unknown>, 'isLate' | 'limitMs' | 'onFailure' | 'place'>>;
 }
 
 /**
@@ -53,14 +55,14 @@ export class Commands {
     onLate?: (value: T | null) => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.start({ isLate: false, send, onAnswer: resolve, onFailure: reject, onLate }, limitMs);
+      this.start({ limitMs, send, onAnswer: resolve, onFailure: reject, onLate });
     });
   }
 
-  /** Sends it now. Fails after `limitMs` (or a little later) with a `StoreError` of unknown outcome. */
-  start<T>(command: Command<T>, limitMs: number): void {
-    const { controller, pending } = this.#batchFor(limitMs);
-    pending.set(command, limitMs);
+  /** Sends it now. Fails after its `limitMs` (or a little later) with a `StoreError` of unknown outcome. */
+  start<T>(command: Command<T>): void {
+    const { controller, pending } = this.#batchFor(command.limitMs);
+    pending.add(command);
     sendSafely(() => command.send(controller.signal)).then(
       (value) => {
         pending.delete(command);
@@ -81,7 +83,7 @@ export class Commands {
     const end = Math.ceil((now + limitMs) / grid) * grid;
     const found = this.#batches.get(end);
     if (found !== undefined) return found;
-    const batch: Batch = { controller: new AbortController(), pending: new Map() };
+    const batch: Batch = { controller: new AbortController(), pending: new Bag() };
     // One signal for many commands: their number of listeners is no leak.
     setMaxListeners(0, batch.controller.signal);
     this.#batches.set(end, batch);
@@ -94,8 +96,8 @@ export class Commands {
 }
 
 function expire({ controller, pending }: Batch): void {
-  for (const [command, limitMs] of pending) {
-    const error = unknownOutcome(`The store did not answer within ${Math.round(limitMs)} ms`);
+  for (const command of [...pending.all]) {
+    const error = unknownOutcome(`The store did not answer within ${Math.round(command.limitMs)} ms`);
     controller.abort(error);
     command.isLate = true;
     command.onFailure(error);

@@ -3,8 +3,8 @@ import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimRef, Mode } from '../store/store.ts';
+import type { Bagged } from './bag.ts';
 import { ANSWER_MS, type Answer, cleanUp, insist, sendAgain, TRY_MS } from './farewell.ts';
-import type { LaneEntry } from './lane.ts';
 import { Trust } from './trust.ts';
 import { elapsedMs, type Instant } from './validity.ts';
 
@@ -21,7 +21,7 @@ interface Keepsake {
  * A granted claim and what is known of its validity. The holds in users' hands show it; the keep-alive renews it; nothing else
  * changes it. It goes from held to lost or to released and never back.
  */
-export class Grant implements LaneEntry {
+export class Grant implements Bagged {
   readonly ref: ClaimRef;
   readonly mode: Mode;
   readonly fence: bigint;
@@ -44,9 +44,11 @@ export class Grant implements LaneEntry {
   #isDetached = false;
   #onEnd: (() => void) | null = null;
 
+  place = 0;
   // The keep-alive's own; here so that a hold costs one object less.
-  lane: LaneEntry['lane'] = null;
-  dueAtMs = 0;
+  /** How often it is renewed, and when the next time is due. */
+  everyMs = 0;
+  dueAtMs = Number.POSITIVE_INFINITY;
   timer: Timer | null = null;
   retry: Timer | null = null;
   renewing: Promise<unknown> | null = null;
@@ -225,14 +227,17 @@ export class Grant implements LaneEntry {
     core.beginWork();
     const send = (signal: AbortSignal): Promise<boolean> => this.#farewell(signal);
     const left = (answer: Answer): boolean => this.#left(answer, startedMs);
-    const leaving = core.commands.run(send, TRY_MS).then(
-      (found) => left({ found, unknown: false }),
-      (error) =>
-        sendAgain(core, send, error, startedMs + ANSWER_MS).then(left, (failure) => {
-          this.#stay(failure);
-          throw failure;
-        }),
-    );
+    const leaving = new Promise<boolean>((resolve) => {
+      const onAnswer = (found: boolean): void => resolve(left({ found, unknown: false }));
+      const onFailure = (error: unknown): void =>
+        resolve(
+          sendAgain(core, send, error, startedMs + ANSWER_MS).then(left, (failure) => {
+            this.#stay(failure);
+            throw failure;
+          }),
+        );
+      core.commands.start({ limitMs: TRY_MS, send, onAnswer, onFailure });
+    });
     this.#leaving = leaving;
     // Whoever is told of it now may give it up once more, and then waits for this.
     this.#end();

@@ -19,14 +19,14 @@ export function grantOf(
   sent: Instant,
 ): Grant | null {
   if (outcome.fence > core.record.fenceSeen) core.record.fenceSeen = outcome.fence;
-  const isLate = elapsedMs(core.clock, sent) >= trustedMs(outcome.validForMs);
-  if (isLate && want.detached !== true) return null;
+  const remainingMs = trustedMs(outcome.validForMs) - elapsedMs(core.clock, sent);
+  if (remainingMs <= 0 && want.detached !== true) return null;
   const grant = new Grant(core, ref, want.mode, want.settings, outcome.fence, sent, outcome.validForMs);
   if (want.detached === true) {
     grant.detach();
     return grant;
   }
   core.grants.add(grant);
-  core.keepalive.start(grant, sent.monotonicMs, outcome.validForMs);
+  core.keepalive.start(grant, sent.monotonicMs, outcome.validForMs, remainingMs);
   return grant;
 }

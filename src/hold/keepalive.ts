@@ -4,7 +4,6 @@ import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
 import { isUnknown, sendSafely } from './command.ts';
 import type { Grant } from './grant.ts';
-import { Lane } from './lane.ts';
 import { type Instant, instant } from './validity.ts';
 import { disposeQuietly } from './wait.ts';
 
@@ -25,7 +24,8 @@ const RENEW_SHARE_MAX = 3 / 4;
  */
 export class Keepalive {
   readonly #core: Core;
-  readonly #lanes = new Map<number, Lane<Grant>>();
+  #timer: Timer | null = null;
+  #wakesAtMs = Number.POSITIVE_INFINITY;
   #jumpTimer: Timer | null = null;
   #clockGapMs = 0;
 
@@ -33,11 +33,11 @@ export class Keepalive {
     this.#core = core;
   }
 
-  /** The store has confirmed it in answer to what was sent then. */
-  start(grant: Grant, sentMs: number, validForMs: number): void {
+  /** The store has confirmed it in answer to what was sent then; so much is left of it. */
+  start(grant: Grant, sentMs: number, validForMs: number, remainingMs: number): void {
     this.#watchClocks();
     if (this.#core.store.traits.lifetime === 'session') this.#watchSession(grant);
-    if (grant.renew) this.#renewLater(grant, sentMs, validForMs);
+    if (grant.renew) this.#renewLater(grant, sentMs, validForMs, remainingMs);
     if (!grant.renew || grant.capMs !== Number.POSITIVE_INFINITY) this.#watchDeadline(grant);
   }
 
@@ -48,7 +48,7 @@ export class Keepalive {
   }
 
   #unschedule(grant: Grant): void {
-    grant.lane?.leave(grant);
+    grant.dueAtMs = Number.POSITIVE_INFINITY;
     grant.timer?.cancel();
     grant.timer = null;
     grant.retry?.cancel();
@@ -57,7 +57,7 @@ export class Keepalive {
 
   /** Ends every timer of this Locks. */
   close(): void {
-    for (const lane of this.#lanes.values()) lane.stop();
+    this.#timer?.cancel();
     this.#jumpTimer?.cancel();
     this.#jumpTimer = null;
   }
@@ -78,28 +78,42 @@ export class Keepalive {
     grant.retry = this.#core.clock.startTimer(ms, () => this.#renewDue(grant));
   }
 
-  #renewLater(grant: Grant, sentMs: number, validForMs: number): void {
+  #renewLater(grant: Grant, sentMs: number, validForMs: number, remainingMs: number): void {
     // Never so late that one failure is one too many, whatever was asked for.
-    const latestMs = grant.trust.remainingMs() * RENEW_SHARE_MAX;
-    const everyMs = Math.min(grant.renewEveryMs ?? validForMs * DEFAULTS.renewShare, latestMs);
-    const now = this.#core.clock.monotonicMs();
-    // The store is slow: what the answer took is taken off the time until the next question.
-    const lateMs = now - sentMs;
-    if (lateMs > everyMs / 4) this.#retryAfter(grant, Math.max(everyMs - lateMs, RETRY_MIN_MS));
-    else this.#laneFor(everyMs).join(grant, now);
+    const everyMs = Math.min(
+      grant.renewEveryMs ?? validForMs * DEFAULTS.renewShare,
+      remainingMs * RENEW_SHARE_MAX,
+    );
+    grant.everyMs = everyMs;
+    // When the store is slow, what the answer took is taken off the time until the next question.
+    grant.dueAtMs = Math.max(sentMs + everyMs, this.#core.clock.monotonicMs() + Math.max(everyMs / 4, 1));
+    this.#wakeAt(grant.dueAtMs);
   }
 
-  /** Two significant digits, so that slightly different grants share a lane. */
-  #laneFor(everyMs: number): Lane<Grant> {
-    const delayMs = Math.max(Number(everyMs.toPrecision(2)), 1);
-    let lane = this.#lanes.get(delayMs);
-    if (lane === undefined) {
-      lane = new Lane(this.#core.clock, delayMs, delayMs * SLACK_SHARE, (due) => {
-        for (const grant of due) this.#renewDue(grant);
-      });
-      this.#lanes.set(delayMs, lane);
+  /** One timer for all of them. It may be left over from a grant that has gone since: at worst it looks too early. */
+  #wakeAt(dueAtMs: number): void {
+    if (dueAtMs >= this.#wakesAtMs) return;
+    this.#wakesAtMs = dueAtMs;
+    this.#timer?.cancel();
+    const { clock } = this.#core;
+    this.#timer = clock.startTimer(dueAtMs - clock.monotonicMs(), () => this.#onTimer());
+  }
+
+  /** What is due within a share of its interval goes together, so that it travels together and everybody is looked at only a few times in an interval. */
+  #onTimer(): void {
+    const nowMs = this.#core.clock.monotonicMs();
+    const due: Grant[] = [];
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const grant of this.#core.grants.all) {
+      if (grant.dueAtMs - nowMs > grant.everyMs * SLACK_SHARE) nextMs = Math.min(nextMs, grant.dueAtMs);
+      else due.push(grant);
     }
-    return lane;
+    this.#wakesAtMs = Number.POSITIVE_INFINITY;
+    this.#wakeAt(nextMs);
+    for (const grant of due) {
+      grant.dueAtMs = Number.POSITIVE_INFINITY;
+      this.#renewDue(grant);
+    }
   }
 
   #renewDue(grant: Grant): void {
@@ -157,7 +171,7 @@ export class Keepalive {
     const tookMs = this.#core.clock.monotonicMs() - sent.monotonicMs;
     this.#core.emit('renewed', grant.ref, { tookMs, validForMs: outcome.validForMs });
     this.#unschedule(grant);
-    this.start(grant, sent.monotonicMs, outcome.validForMs);
+    this.start(grant, sent.monotonicMs, outcome.validForMs, grant.trust.remainingMs());
   }
 
   #onFailure(grant: Grant, error: unknown): void {
@@ -185,7 +199,7 @@ export class Keepalive {
 
   /** The host has slept, or somebody has set its clock: timers that were set before fire too late now. */
   #afterJump(): void {
-    for (const grant of [...this.#core.grants]) {
+    for (const grant of [...this.#core.grants.all]) {
       if (grant.renew) this.#renewDue(grant);
       else this.#watchDeadline(grant);
     }
@@ -204,10 +218,10 @@ export class Keepalive {
     this.#clockGapMs = clock.wallMs() - clock.monotonicMs();
     this.#jumpTimer = clock.startTimer(JUMP_CHECK_MS, () => {
       this.#jumpTimer = null;
-      if (this.#core.grants.size === 0) return;
+      if (this.#core.grants.all.length === 0) return;
       const movedMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
       if (movedMs > JUMP_MS) this.#afterJump();
-      if (this.#core.grants.size > 0) this.#watchClocks();
+      this.#watchClocks();
     });
   }
 }

@@ -54,7 +54,7 @@ export class LocalLines {
 
   /** The hold in front ends in this many ms unless it is renewed. */
   setDue(name: string, ms: number): void {
-    const line = this.#lines.get(name);
+    const line = this.isEmpty ? undefined : this.#lines.get(name);
     if (line !== undefined) line.dueAtMs = this.#clock.monotonicMs() + ms;
   }
 

@@ -40,7 +40,7 @@ export class ToldGrants {
   }
 
   drop(id: string): void {
-    this.#told.delete(id);
+    if (this.#told.size > 0) this.#told.delete(id);
   }
 
   /** The next message may come from another server, with a clock of its own. */

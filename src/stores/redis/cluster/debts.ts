@@ -1,16 +1,17 @@
 import type { Clock, Timer } from '../../../clock.ts';
+import { Bag, type Bagged } from '../../../hold/bag.ts';
 
 /** A node that owes an answer for so long may be dead, and others may know who serves its slots now. */
 const SILENT_MS = 1_000;
 
 /** A command that was sent and has no answer yet. */
-interface Debt {
+interface Debt extends Bagged {
   readonly slot: number;
   readonly reject: (error: Error) => void;
 }
 
 interface Debtor {
-  readonly debts: Set<Debt>;
+  readonly debts: Bag<Debt>;
   /** When it last gave an answer, or first owed one. */
   heardMs: number;
 }
@@ -31,19 +32,19 @@ export class Debts {
   add(address: string, slot: number, reject: (error: Error) => void): () => boolean {
     let debtor = this.#debtors.get(address);
     if (debtor === undefined) {
-      debtor = { debts: new Set(), heardMs: 0 };
+      debtor = { debts: new Bag(), heardMs: 0 };
       this.#debtors.set(address, debtor);
     }
     const { debts } = debtor;
-    if (debts.size === 0) debtor.heardMs = this.#clock.monotonicMs();
-    const debt = { slot, reject };
+    if (debts.all.length === 0) debtor.heardMs = this.#clock.monotonicMs();
+    const debt = { place: 0, slot, reject };
     debts.add(debt);
     this.#timer ??= this.#clock.startTimer(SILENT_MS, () => this.#look());
     const owner = debtor;
     return () => {
       const isOwed = debts.delete(debt);
       // Only while more is owed does it matter when the last answer came.
-      if (isOwed && debts.size > 0) owner.heardMs = this.#clock.monotonicMs();
+      if (isOwed && debts.all.length > 0) owner.heardMs = this.#clock.monotonicMs();
       return isOwed;
     };
   }
@@ -51,7 +52,7 @@ export class Debts {
   /** What a silent node owes for slots that another node serves now is never paid: whoever waits for it should ask again, there. */
   writeOff(addressOf: (slot: number) => string | undefined): void {
     for (const [address, { debts }] of this.#silent()) {
-      for (const debt of [...debts]) {
+      for (const debt of [...debts.all]) {
         if (addressOf(debt.slot) === address) continue;
         debts.delete(debt);
         debt.reject(new Error(`no answer from ${address}, and its slot is served by another node now`));
@@ -68,13 +69,13 @@ export class Debts {
   #silent(): Array<[string, Debtor]> {
     const nowMs = this.#clock.monotonicMs();
     return [...this.#debtors].filter(
-      ([, { debts, heardMs }]) => debts.size > 0 && nowMs - heardMs >= SILENT_MS,
+      ([, { debts, heardMs }]) => debts.all.length > 0 && nowMs - heardMs >= SILENT_MS,
     );
   }
 
   #look(): void {
     this.#timer = null;
-    if ([...this.#debtors.values()].every(({ debts }) => debts.size === 0)) return;
+    if ([...this.#debtors.values()].every(({ debts }) => debts.all.length === 0)) return;
     if (this.#silent().length > 0) this.#onSilence();
     this.#timer = this.#clock.startTimer(SILENT_MS, () => this.#look());
   }
