@@ -13,6 +13,8 @@ import type { FenceGate } from './fence-gate.ts';
  * await client.query('COMMIT');
  * ```
  *
+ * Outside a transaction it says what was true at that moment, and protects no write.
+ *
  * Uses the table `fences` of the schema that the migrations make; rejects with `UnsupportedError` when it is not there. What the server itself says passes through unchanged.
  *
  * @param tx a `pg` client inside a transaction, a transaction of postgres.js, or anything with a `query(text, values)`; it stays the caller's.

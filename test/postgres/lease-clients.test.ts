@@ -80,6 +80,12 @@ describe('by URL', () => {
     expect(String(error)).not.toContain('secret');
   });
 
+  it.each(['schema=%zz', 'mode=%'])('%s is refused', (query) => {
+    expect(() => parsePostgresUrl(`postgres://h/db?${query}`)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', argument: 'url' }),
+    );
+  });
+
   it('a password that is wrong is told without it', async () => {
     const url = stage.url.replace('postgres@', 'nobody:secret@');
     const locks = await openLocks(url);

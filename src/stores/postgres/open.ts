@@ -30,7 +30,7 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   const parameters = query.split('&').filter((each) => each !== '');
   const take = (name: string): string | undefined => {
     const at = parameters.findIndex((each) => each.startsWith(`${name}=`));
-    return at < 0 ? undefined : decodeURIComponent(parameters.splice(at, 1)[0]?.slice(name.length + 1) ?? '');
+    return at < 0 ? undefined : decoded(name, parameters.splice(at, 1)[0]?.slice(name.length + 1) ?? '');
   };
   const mode = take('mode') ?? 'lease';
   if (mode !== 'lease' && mode !== 'advisory') {
@@ -38,6 +38,14 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   }
   const schema = take('schema');
   return { rest: parameters.length === 0 ? place : `${place}?${parameters.join('&')}`, mode, schema };
+}
+
+function decoded(name: string, text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new InvalidArgumentError('url', `must have a ${name} that can be decoded`);
+  }
 }
 
 function splitOnce(text: string, at: string): string[] {
