@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { LIBRARIES, openClient } from '../support/redis-clients.ts';
+import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/redis-clients.ts';
 import { eventually, type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -22,6 +22,25 @@ async function heapBytes(): Promise<number> {
   }
   return process.memoryUsage().heapUsed;
 }
+
+it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+  'nothing is left at the server of a connection that was being made when the store was closed, under %s',
+  async (library) => {
+    const connections = async (): Promise<number> =>
+      String(await stage.admin.call('CLIENT', 'LIST')).split('\n').length;
+    const { client, close } = await openClient(library, stage.server.url);
+    const before = await connections();
+    for (let turns = 0; turns < 12; turns += 1) {
+      const store = redisStore(client);
+      const watch = store.watch({ name: 'x', id: 'y' }, () => {});
+      for (let turn = 0; turn < turns; turn += 1) await (turn < 4 ? null : new Promise(setImmediate));
+      await store.close();
+      await watch;
+    }
+    await eventually('they are gone', async () => (await connections()) <= before);
+    close();
+  },
+);
 
 describe.each(LIBRARIES)('nothing is left behind, under %s', (library) => {
   it('in this process, of claims that the server has turned away', async () => {

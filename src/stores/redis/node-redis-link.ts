@@ -1,4 +1,5 @@
-import { type Link, type Listening, reconnectDelayMs } from './link.ts';
+import type { Link, Listening } from './link.ts';
+import { OwnClient } from './own-client.ts';
 
 /** What is used of a node-redis client. */
 export interface NodeRedisClient {
@@ -52,9 +53,7 @@ class NodeRedisLink implements Link {
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {
-    const socket = { ...this.#client.options?.socket, reconnectStrategy: reconnectDelayMs };
-    const subscriber = this.#client.duplicate({ socket });
-    const listener = new NodeRedisListener(subscriber, channel, listening);
+    const listener = new NodeRedisListener(new OwnClient(this.#client), channel, listening);
     void listener.start();
     return { close: async () => listener.close() };
   }
@@ -62,21 +61,23 @@ class NodeRedisLink implements Link {
   leave(): void {}
 
   async close(): Promise<void> {
-    closeQuietly(this.#client);
+    if (this.#client.isOpen) this.#client.destroy();
   }
 }
 
 class NodeRedisListener {
+  readonly #own: OwnClient<NodeRedisClient>;
   readonly #client: NodeRedisClient;
   readonly #channel: string;
   readonly #listening: Listening;
   #closed = false;
 
-  constructor(client: NodeRedisClient, channel: string, listening: Listening) {
+  constructor(own: OwnClient<NodeRedisClient>, channel: string, listening: Listening) {
+    const { client } = own;
+    this.#own = own;
     this.#client = client;
     this.#channel = channel;
     this.#listening = listening;
-    // An error event without a listener would end the process.
     client.on('error', () => this.#onDown());
     client.on('reconnecting', () => this.#onDown());
     client.on('end', () => this.#onDown());
@@ -84,12 +85,12 @@ class NodeRedisListener {
 
   async start(): Promise<void> {
     try {
-      await this.#client.connect();
+      await this.#own.connect();
     } catch {
       this.close();
       return;
     }
-    await this.#subscribe();
+    if (!this.#closed) await this.#subscribe();
   }
 
   async #subscribe(): Promise<void> {
@@ -110,14 +111,10 @@ class NodeRedisListener {
 
   close(): void {
     this.#closed = true;
-    closeQuietly(this.#client);
+    this.#own.end();
   }
 
   #onDown(): void {
     if (!this.#closed) this.#listening.onDown();
   }
-}
-
-function closeQuietly(client: NodeRedisClient): void {
-  if (client.isOpen) client.destroy();
 }

@@ -1,5 +1,6 @@
-import { type Link, reconnectDelayMs } from '../link.ts';
+import type { Link } from '../link.ts';
 import { type NodeRedisClient, nodeRedisLink } from '../node-redis-link.ts';
+import { OwnClient } from '../own-client.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that a node-redis Cluster has to one node. */
@@ -30,7 +31,7 @@ export class NodeRedisNodes implements ClusterNodes {
   readonly #cluster: NodeRedisCluster;
   readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
   /** To nodes that the client does not know, such as a replica that has become a master: it looks again only when it is told to by a node that it does know. */
-  readonly #own = new Map<string, { client: Promise<NodeRedisNode>; made: ClusterNode }>();
+  readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: ClusterNode }>();
 
   constructor(cluster: NodeRedisCluster) {
     this.#cluster = cluster;
@@ -70,7 +71,11 @@ export class NodeRedisNodes implements ClusterNodes {
   refresh(): void {}
 
   leave(): void {
-    for (const { client } of this.#own.values()) client.then(destroyQuietly, () => {});
+    for (const { own } of this.#own.values())
+      own.then(
+        (each) => each.end(),
+        () => {},
+      );
     this.#own.clear();
   }
 
@@ -89,23 +94,21 @@ export class NodeRedisNodes implements ClusterNodes {
     if (before !== undefined) return before.made;
     const [model] = this.#cluster.nodeByAddress.values();
     if (model === undefined || !this.#cluster.isOpen) return null;
-    const client = this.#connect(model, address);
-    client.catch(() => this.#own.delete(address));
-    const made = nodeOf(() => client);
-    this.#own.set(address, { client, made });
+    const own = this.#connect(model, address);
+    own.catch(() => this.#own.delete(address));
+    const made = nodeOf(async () => (await own).client);
+    this.#own.set(address, { own, made });
     return made;
   }
 
   /** With everything as the client has it for its other nodes: user, password, TLS. */
-  async #connect(model: NodeRedisShardNode, address: string): Promise<NodeRedisNode> {
+  async #connect(model: NodeRedisShardNode, address: string): Promise<OwnClient<NodeRedisNode>> {
     const known = await this.#clientOf(model);
     const at = address.lastIndexOf(':');
     const place = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
-    const socket = { ...known.options?.socket, ...place, reconnectStrategy: reconnectDelayMs };
-    const client = known.duplicate({ url: undefined, socket, readonly: false });
-    client.on('error', () => {});
-    client.connect().catch(() => {});
-    return client;
+    const own = new OwnClient(known, { url: undefined, socket: place, readonly: false });
+    own.connect().catch(() => {});
+    return own;
   }
 }
 
