@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Locks } from '../../src/index.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { LEFT, leave } from '../support/process/leave.ts';
+import { exchange } from '../support/servers/ports.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.ts', import.meta.url));
@@ -68,6 +69,24 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     const [code] = (await once(child, 'exit')) as [number | null];
     expect(code).toBe(0);
     await (await open().mutex('left').acquire()).release();
+  });
+
+  it('leaves no session behind when it closes the store while that connects', async () => {
+    const port = ensemble.members[0]?.port ?? 0;
+    for (let turns = 0; turns < 6; turns += 1) {
+      const locks = await openLocks(`${ensemble.url}/turn-${turns}?sessionMs=4000`);
+      const seen = locks.inspect('x').catch(() => null);
+      for (let turn = 0; turn < turns; turn += 1) await null;
+      await locks.close();
+      await seen;
+    }
+    const isLeft = async (): Promise<boolean> => {
+      // A session of ours that began with nobody left to end it lasts for ever.
+      const connections = await exchange(port, 'cons\n');
+      return / to=4000,/.test(connections.replaceAll(',to=', ' to='));
+    };
+    await sleep(500);
+    expect(await isLeft()).toBe(false);
   });
 
   it('closes the store, goes on, and ends by itself', async () => {

@@ -140,6 +140,37 @@ describe.concurrent('watches', () => {
     expect(count.events - before.events).toBeLessThanOrEqual(105);
   });
 
+  it('row 18: of a crowd, nobody who asks again reads the line of all, and whoever is next gets in', async () => {
+    const client = ensemble.client({ sessionMs: 5_000 });
+    let lists = 0;
+    const counting = new Proxy(client, {
+      get(target, key) {
+        if (key === 'getChildren') lists += 1;
+        const value: unknown = Reflect.get(target, key);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const store = zookeeperStore(counting);
+    atTheEnd(() => store.close());
+    const terms = { mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '', fenceAbove: 0n } as const;
+    const requests = Array.from({ length: 200 }, (_, n) => ({
+      name: 'crowd',
+      id: `me#${n}`,
+      ...terms,
+      wait: true,
+    }));
+    const [holder, next] = requests;
+    if (holder === undefined || next === undefined) throw new Error('nobody asks');
+    const entered = await Promise.all(requests.map((request) => store.claim(request)));
+    expect(entered.filter(({ granted }) => granted)).toHaveLength(1);
+    const before = lists;
+    const again = await Promise.all(requests.slice(1).map((request) => store.claim(request)));
+    expect(again.filter(({ granted }) => granted)).toHaveLength(0);
+    expect(lists - before).toBe(0);
+    expect(await store.release(holder)).toBe(true);
+    expect((await store.claim(next)).granted).toBe(true);
+  });
+
   it('a permit that comes back wakes the first in line, not all of them', async () => {
     const locks = open();
     const semaphore = locks.semaphore('permits', { permits: 2 });

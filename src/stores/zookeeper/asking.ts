@@ -11,9 +11,9 @@ import type { Parts } from './parts.ts';
 import type { Session } from './session.ts';
 import type { Count } from './writes.ts';
 
-/** How soon a waiter asks again while nothing would wake it, and while something would. */
+/** How soon a waiter asks again while nothing would wake it, and while something would: then the later the more there are, so that a crowd does not ask all the time. */
 const POLL_MS = 1_000;
-const ASK_AGAIN_MS = 10_000;
+const ASK_AGAIN_MS = { min: 10_000, max: 60_000, each: 10 };
 const TRIES = 4;
 /** A line that is no longer than this is read by whoever enters it: that is cheap, and shows what is so. */
 const SHORT_LINE = 64;
@@ -103,7 +103,9 @@ export class Asking {
   async #isStillBehind(claim: Claim): Promise<boolean> {
     if (claim.behind === null) return false;
     if (this.#isQuiet(claim)) return true;
-    if (!this.#parts.waiters.isListening(claim)) return false;
+    // Who is not told looks for itself, but for those of a crowd: each would read the line of all of them.
+    const { claims, waiters } = this.#parts;
+    if (!waiters.isListening(claim) && claims.size <= SHORT_LINE) return false;
     const { calls } = claim.session;
     const found = await Promise.all([
       calls.exists(claim.path),
@@ -279,7 +281,11 @@ export class Asking {
   }
 
   #refuse(claim: Claim): ClaimOutcome {
-    const retryAfterMs = this.#parts.waiters.isListening(claim) ? ASK_AGAIN_MS : POLL_MS;
-    return { granted: false, retryAfterMs };
+    const { claims, clock, waiters } = this.#parts;
+    if (!waiters.isListening(claim)) return { granted: false, retryAfterMs: POLL_MS };
+    const { min, max, each } = ASK_AGAIN_MS;
+    // Those who came together do not ask together.
+    const share = 0.75 + clock.random() / 4;
+    return { granted: false, retryAfterMs: Math.min(Math.max(min, claims.size * each), max) * share };
   }
 }

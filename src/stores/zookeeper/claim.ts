@@ -62,6 +62,10 @@ export class Claims {
   readonly #byRef = new Map<string, Claim>();
   readonly #byPlace = new Map<string, Claim>();
 
+  get size(): number {
+    return this.#byRef.size;
+  }
+
   get({ name, id }: ClaimRef): Claim | undefined {
     return this.#byRef.get(refText(name, id));
   }

@@ -1,4 +1,4 @@
-import type { RawClient, Watcher } from './client.ts';
+import { type RawClient, STATE, type Watcher } from './client.ts';
 
 /**
  * What the client library does not offer and a lock needs. Everything here is optional: without it a store is still safe, because its own deadline ends every hold, but finds
@@ -50,6 +50,24 @@ const managerOf = (client: RawClient): Internals['connectionManager'] =>
 /** Connects a client that is not connected, nor about to be: a second connection would tear both down. */
 export function connectOnce(client: RawClient): void {
   if ((managerOf(client)?.state ?? DISCONNECTED) === DISCONNECTED) client.connect();
+}
+
+/**
+ * Ends the session. A client that is closed while it connects goes on with that, and then has a session again that nobody ends; before its very first connection it throws besides. So it is closed once more
+ * when it has come that far.
+ */
+export function closeForGood(client: RawClient): void {
+  const close = (): void => {
+    try {
+      client.close();
+    } catch {
+      // There is no connection yet over which it could say so.
+    }
+  };
+  client.on('state', ({ code }) => {
+    if (code === STATE.connected) close();
+  });
+  close();
 }
 
 /** Ends the connection, not the session: the client goes on to another member. By itself it never leaves one that has fallen silent. False when that cannot be done. */

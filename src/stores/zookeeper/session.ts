@@ -7,6 +7,7 @@ import { Calls } from './calls.ts';
 import { type RawClient, STATE } from './client.ts';
 import { Gate } from './gate.ts';
 import {
+  closeForGood,
   connectOnce,
   dropLink,
   forgetPartialPackets,
@@ -148,7 +149,7 @@ export class Session {
     shared.get(this.#client)?.delete(this);
     this.#pulse.stop();
     const closed = this.#isOurs && this.#isConnected ? this.#lost() : Promise.resolve();
-    if (this.#isOurs && !this.isOver) this.#client.close();
+    if (this.#isOurs && !this.isOver) closeForGood(this.#client);
     await closed;
     this.#client.removeListener('state', this.#onState);
     this.#stopForgetting();
