@@ -32,6 +32,7 @@ export interface Locks extends AsyncDisposable {
   election(name: string, options?: AcquireOptions): Election;
   /**
    * Runs the function on one node only, and not again for `rememberMs` after it has finished. It has names of its own. When the function throws, nothing is remembered.
+   * When the store did not confirm that it is done, that is tried on for as long as the claim stands, and the `releaseFailed` event tells of it: it may be forgotten then.
    * Rejects with `UnsupportedError` on a store that does not remember.
    */
   once<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: OnceOptions): Promise<OnceOutcome<T>>;
