@@ -8,10 +8,18 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc & 0xffff;
 });
 
+function step(crc: number, byte: number): number {
+  return ((crc << 8) & 0xffff) ^ (TABLE[((crc >> 8) ^ byte) & 0xff] ?? 0);
+}
+
+/** Two of these for every command. Plain letters are their own bytes, which saves making a buffer of them. */
 function slotOfText(text: string): number {
   let crc = 0;
-  for (const byte of Buffer.from(text))
-    crc = ((crc << 8) & 0xffff) ^ (TABLE[((crc >> 8) ^ byte) & 0xff] ?? 0);
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code > 0x7f) return Buffer.from(text).reduce(step, 0) % SLOTS;
+    crc = step(crc, code);
+  }
   return crc % SLOTS;
 }
 
