@@ -9,9 +9,9 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a grant is believed however late its answer comes',
     file: 'src/hold/granted.ts',
-    find: 'const isLate = elapsedMs(core.clock, sent) >= trustedMs(outcome.validForMs);',
+    find: 'const remainingMs = trustedMs(outcome.validForMs) - elapsedMs(core.clock, sent);',
     replace:
-      'sent = { monotonicMs: core.clock.monotonicMs(), wallMs: core.clock.wallMs() };\n  const isLate = false;',
+      'sent = { monotonicMs: core.clock.monotonicMs(), wallMs: core.clock.wallMs() };\n  const remainingMs = outcome.validForMs;',
     tests: SIMULATION,
   },
   {
