@@ -2,8 +2,8 @@ import type { Clock, Timer } from '../../clock.ts';
 
 /** So many new rows are pruned soon, fewer after a while, and very many at once. */
 const ROWS = 1_000;
-const ROWS_MANY = 4_000;
-const SOON_MS = 250;
+const ROWS_MANY = 2_000;
+const SOON_MS = 200;
 const LATER_MS = 60_000;
 /** As `prune` of `migrations/` deletes at most in one step, and how many steps in a row. */
 const STEP = 5_000;

@@ -161,7 +161,7 @@ BEGIN
 END $$;
 
 -- Deletes the rows of locks that nobody has used for a while, and raises the floor above their fences in the same step. Gives how many.
-CREATE FUNCTION holdfast.prune(idle_ms integer DEFAULT 500, at_most integer DEFAULT 5000) RETURNS integer
+CREATE FUNCTION holdfast.prune(idle_ms integer DEFAULT 250, at_most integer DEFAULT 5000) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();
