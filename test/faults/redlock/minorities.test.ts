@@ -143,6 +143,8 @@ describe('row 37d: a renewal that only a minority confirms', () => {
   it('when a majority says that it is gone, the holder is told at once, and the rest is taken back', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('taken').acquire({ ttlMs: 3_000 });
+    // A majority is enough for a hold, and the others may not have heard of it yet.
+    await eventually('all have it', async () => (await stage.keys('taken')) === 5);
     for (const node of [1, 2, 4]) await stage.admins[node]?.del('holdfast:taken');
     await eventually('it is lost', () => hold.signal.aborted, 2_500);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
