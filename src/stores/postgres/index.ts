@@ -4,6 +4,7 @@
  */
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { dialOf, type PostgresPool } from './dial.ts';
 import { type PostgresLeaseOptions, PostgresLeaseStore } from './lease-store.ts';
 
@@ -30,10 +31,8 @@ export {
  * when that is not allowed.
  */
 export function postgresLeaseStore(pool: PostgresPool, options: PostgresLeaseOptions = {}): Store {
-  const { lineMax, connections } = options;
-  if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
-    throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
-  }
+  const { connections } = options;
+  lineMaxOf(options);
   if (connections !== undefined && (!Number.isInteger(connections) || connections < 1 || connections > 16)) {
     throw new InvalidArgumentError('connections', 'must be a whole number from 1 to 16');
   }

@@ -71,7 +71,7 @@ const CALL_ITEMS_MAX = 128;
 const HALF_ITEMS_MIN = 32;
 /** More calls than this at once only make each of them smaller. */
 const CALLS_MAX = 8;
-/** What follows it runs as soon as the current code has ended: `queueMicrotask` does that too, at several times the cost. */
+/** What follows it runs as soon as the current code has ended. `queueMicrotask` would make an asynchronous resource for each. */
 const NOW = Promise.resolve();
 /** Almost every command is answered long before this, and then its signal never has to be listened to. */
 const SLOW_MS = 250;
@@ -160,7 +160,6 @@ export class Batch<Request, Result> {
 
   #send(items: readonly Item<Request, Result>[]): void {
     const call = {
-      place: 0,
       items,
       waiting: items.length,
       breaks: this.#gate.link.breaks,

@@ -4,6 +4,7 @@
  */
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
+import { lineMaxOf } from '../line-max.ts';
 import { clusterNodesOf, linkOf, type RedisClient, type RedisClusterClient } from './client.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
 import { checkPrefix } from './prefix.ts';
@@ -27,11 +28,9 @@ export type { RedisStoreOptions } from './redis-store.ts';
  * or one that may evict held locks (see `allowEviction`), makes that command reject with an `UnsupportedError`.
  */
 export function redisStore(client: RedisClient | RedisClusterClient, options: RedisStoreOptions = {}): Store {
-  const { prefix, lineMax, waitReplicas = 0 } = options;
+  const { prefix, waitReplicas = 0 } = options;
   checkPrefix(prefix);
-  if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1)) {
-    throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
-  }
+  lineMaxOf(options);
   if (!Number.isInteger(waitReplicas) || waitReplicas < 0) {
     throw new InvalidArgumentError('waitReplicas', 'must be a whole number from 0');
   }

@@ -37,7 +37,7 @@ export class Debts {
     }
     const { debts } = debtor;
     if (debts.all.length === 0) debtor.heardMs = this.#clock.monotonicMs();
-    const debt = { place: 0, slot, reject };
+    const debt = { slot, reject };
     debts.add(debt);
     this.#timer ??= this.#clock.startTimer(SILENT_MS, () => this.#look());
     const owner = debtor;
