@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -133,15 +133,15 @@ class OwnServer implements Server {
 
   async start(): Promise<void> {
     const { program, dir } = this.place;
+    // Straight into the file: what came through us could arrive after the process has ended and its folder is gone.
+    const log = openSync(join(dir, 'output.log'), 'a');
     const child = spawn(program, [...this.#recipe.args(this.place)], {
       cwd: dir,
       env: { ...process.env, ...this.#recipe.env?.(this.place) },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', log, log],
       ...this.#recipe.user,
     });
-    const log = (data: Buffer): void => appendFileSync(join(dir, 'output.log'), data);
-    child.stdout.on('data', log);
-    child.stderr.on('data', log);
+    closeSync(log);
     this.#process = child;
     this.#exit = new Promise((resolve) => {
       child.once('error', () => resolve());

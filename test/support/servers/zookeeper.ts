@@ -26,8 +26,10 @@ const NEEDED = [
 export interface EnsembleOptions {
   /** How many members; 3 unless told. */
   readonly members?: number;
-  /** Milliseconds; 250 unless told. Sessions last from two to twenty ticks. */
+  /** Milliseconds; 250 unless told. Sessions last from two ticks on. */
   readonly tickMs?: number;
+  /** The longest session that a client is given; twenty ticks unless told. */
+  readonly maxSessionMs?: number;
   /** After how many ticks a member notices that it is cut off from its leader; 8 unless told. */
   readonly syncLimit?: number;
   /** Members wait until what they write is on the disk, as they do unless told otherwise. Not unless told here: what a test writes is gone with it. */
@@ -115,6 +117,7 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
         '4lw.commands.whitelist=*',
         'maxClientCnxns=0',
         'quorumListenOnAllIPs=false',
+        ...(options.maxSessionMs === undefined ? [] : [`maxSessionTimeout=${options.maxSessionMs}`]),
         servers,
       ];
       writeFileSync(join(place.dir, 'zoo.cfg'), lines.join('\n'));
