@@ -6,13 +6,13 @@ import {
   freshName,
   needsBoth,
   needsCounting,
-  needsLease,
   needsOrder,
   permits,
   request,
   SHARED,
   type StoreCase,
   storeCase,
+  timedCase,
 } from '../store-case.ts';
 
 /** Rules 1 and 2: one attempt, idempotent by id; a grant is never spurious. */
@@ -52,21 +52,15 @@ export const claimCases: readonly StoreCase[] = [
     assert.equal(await a.release(wanted), true);
     assert.equal((await a.read(wanted.name)).length, 0);
   }),
-  storeCase(
-    1,
-    'a holder that asks again has its time renewed',
-    async (env, a, b) => {
-      const ttlMs = env.ttlMs ?? 300;
-      const wanted = request(freshName(), { ttlMs });
-      await a.claim(wanted);
-      await env.pass(ttlMs * 0.6);
-      const again = await a.claim(wanted);
-      await env.pass(ttlMs * 0.6);
-      assert.ok(again.granted);
-      assert.equal((await b.claim(request(wanted.name))).granted, false);
-    },
-    needsLease,
-  ),
+  timedCase(1, 'a holder that asks again has its time renewed', async (env, a, b) => {
+    const wanted = request(freshName(), { ttlMs: env.ttlMs });
+    await a.claim(wanted);
+    await env.pass(env.ttlMs * 0.6);
+    const again = await a.claim(wanted);
+    await env.pass(env.ttlMs * 0.6);
+    assert.ok(again.granted);
+    assert.equal((await b.claim(request(wanted.name))).granted, false);
+  }),
   storeCase(1, 'a refusal without a wish to wait leaves no place in line', async (_env, a, b) => {
     const name = freshName();
     const held = request(name);

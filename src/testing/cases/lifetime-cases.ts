@@ -11,6 +11,7 @@ import {
   SHARED,
   type StoreCase,
   storeCase,
+  timedCase,
 } from '../store-case.ts';
 
 const ttlOf = (env: { ttlMs?: number | undefined }): number => env.ttlMs ?? 300;
@@ -21,47 +22,40 @@ const placesRunOut: StoreCase['leftOut'] = (traits, env) =>
 
 /** Rules 4 and 7: how long a claim lives, and who may end it. */
 export const lifetimeCases: readonly StoreCase[] = [
-  storeCase(
+  timedCase(
     4,
     'an unrenewed hold runs out, and not before the time it was granted for',
     async (env, a, b) => {
       const name = freshName();
-      const held = await a.claim(request(name, { ttlMs: ttlOf(env) }));
+      const held = await a.claim(request(name, { ttlMs: env.ttlMs }));
       assert.ok(held.granted && held.validForMs > 0);
       await env.pass(held.validForMs * 0.5);
       assert.equal((await b.claim(request(name))).granted, false);
       await claimUntilGranted(env, b, request(name), held.validForMs + 2_000);
     },
-    needsLease,
   ),
-  storeCase(
+  timedCase(
     4,
     'a waiter gets in when the hold ahead runs out, within its time to live and a second',
     async (env, a, b) => {
       const name = freshName();
-      const held = await a.claim(request(name, { ttlMs: ttlOf(env) }));
+      const held = await a.claim(request(name, { ttlMs: env.ttlMs }));
       assert.ok(held.granted);
       const waiter = request(name, { wait: true });
       assert.equal((await b.claim(waiter)).granted, false);
       await claimUntilGranted(env, b, waiter, held.validForMs + 1_000);
     },
-    needsLease,
   ),
-  storeCase(
-    4,
-    'a renewed hold outlives its first time to live',
-    async (env, a, b) => {
-      const wanted = request(freshName(), { ttlMs: ttlOf(env) });
-      await a.claim(wanted);
-      for (let round = 0; round < 3; round += 1) {
-        await env.pass(ttlOf(env) * 0.6);
-        const renewed = await a.renew(wanted, { ttlMs: ttlOf(env) });
-        assert.ok(renewed.held && renewed.validForMs > 0);
-      }
-      assert.equal((await b.claim(request(wanted.name))).granted, false);
-    },
-    needsLease,
-  ),
+  timedCase(4, 'a renewed hold outlives its first time to live', async (env, a, b) => {
+    const wanted = request(freshName(), { ttlMs: env.ttlMs });
+    await a.claim(wanted);
+    for (let round = 0; round < 3; round += 1) {
+      await env.pass(env.ttlMs * 0.6);
+      const renewed = await a.renew(wanted, { ttlMs: env.ttlMs });
+      assert.ok(renewed.held && renewed.validForMs > 0);
+    }
+    assert.equal((await b.claim(request(wanted.name))).granted, false);
+  }),
   storeCase(
     4,
     'a hold outlives the connection it was taken on',
@@ -209,7 +203,7 @@ async function untilLost(
   store: Store,
   claim: { name: string; id: string },
 ): Promise<void> {
-  for (let tries = 0; tries < 50; tries += 1) {
+  for (let tries = 0; tries < 250; tries += 1) {
     if (!(await store.renew(claim, { ttlMs: LONG_MS })).held) return;
     await env.pass(20);
   }
