@@ -65,8 +65,8 @@ export function checkTrait({ traits }: Store, trait: 'counting' | 'remembers', p
   if (!traits[trait]) throw new UnsupportedError(`This store has no ${primitive}`);
 }
 
-/** Input can be anything, also a symbol or a megabyte of text. */
-function show(value: unknown): string {
+/** Input can be anything, also a symbol, a megabyte of text or an object that has no text. */
+export function show(value: unknown): string {
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)

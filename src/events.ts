@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
+import { show } from './checks.ts';
 import type { HoldLostError, LossReason } from './errors.ts';
 import type { Mode } from './store/store.ts';
 
@@ -91,15 +92,11 @@ export function isEvent(event: unknown): event is keyof LockEvents {
 
 /** A listener's mistake must not turn into a lost renewal or a failed release: it becomes a warning of the process. */
 export function callListener(name: string, call: () => unknown): void {
-  const warn = (error: unknown): void =>
-    process.emitWarning(`A holdfast listener for "${name}" threw: ${String(error)}`, {
-      code: 'HOLDFAST_LISTENER',
-    });
-  try {
-    // It may be asynchronous, whatever its type says.
-    const result = call() as { catch?: (handler: (error: unknown) => void) => void } | undefined;
-    if (typeof result?.catch === 'function') result.catch(warn);
-  } catch (error) {
-    warn(error);
-  }
+  // It may be asynchronous, whatever its type says.
+  (async () => call())().catch((error: unknown) =>
+    process.emitWarning(
+      `A holdfast listener for "${name}" threw: ${error instanceof Error ? error : show(error)}`,
+      { code: 'HOLDFAST_LISTENER' },
+    ),
+  );
 }

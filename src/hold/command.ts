@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { show } from '../checks.ts';
 import type { Clock } from '../clock.ts';
 import { StoreError } from '../errors.ts';
 import { Bag, type Bagged } from './bag.ts';
@@ -89,19 +90,25 @@ export class Commands {
     this.#batches.set(end, batch);
     this.#clock.startTimer(end - now, () => {
       this.#batches.delete(end);
-      expire(batch);
+      const [first] = batch.pending.all;
+      if (first === undefined) return;
+      batch.controller.abort(silence(first));
+      // A store that knows why there was no answer says so now.
+      this.#clock.startTimer(0, () => expire(batch));
     });
     return batch;
   }
 }
 
-function expire({ controller, pending }: Batch): void {
+function expire({ pending }: Batch): void {
   for (const command of [...pending.all]) {
-    const error = unknownOutcome(`The store did not answer within ${Math.round(command.limitMs)} ms`);
-    controller.abort(error);
     command.isLate = true;
-    command.onFailure(error);
+    command.onFailure(silence(command));
   }
+}
+
+function silence({ limitMs }: { readonly limitMs: number }): StoreError {
+  return unknownOutcome(`The store did not answer within ${Math.round(limitMs)} ms`);
 }
 
 /** A store that throws where it should reject must not be told apart. */
@@ -121,7 +128,7 @@ export function unknownOutcome(message: string, cause?: unknown): StoreError {
 function asHoldfastError(error: unknown): unknown {
   return CODES.test(`${(error as { code?: unknown } | null)?.code}`)
     ? error
-    : unknownOutcome(`The store failed: ${error instanceof Error ? error.message : String(error)}`, error);
+    : unknownOutcome(`The store failed: ${error instanceof Error ? error.message : show(error)}`, error);
 }
 
 /** An error is known by its code, not its class: a store may come from another copy of this package. */

@@ -1,3 +1,4 @@
+import { show } from '../checks.ts';
 import type { Core, Stoppable } from '../core.ts';
 import { ClosedError, type LossReason } from '../errors.ts';
 import { callListener } from '../events.ts';
@@ -121,7 +122,7 @@ export class Campaign implements Candidate, Stoppable {
       await this.#handlers.onElected?.(term);
       return null;
     } catch (error) {
-      return error instanceof Error ? error : new Error(String(error), { cause: error });
+      return error instanceof Error ? error : new Error(show(error), { cause: error });
     }
   }
 }

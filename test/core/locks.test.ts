@@ -150,13 +150,25 @@ describe('events', () => {
       calls += 1;
       throw new Error('listener');
     });
+    // An object that has no text, thrown and rejected with.
+    const offToo = [
+      one.on('acquired', () => {
+        throw Object.create(null);
+      }),
+      one.on('released', () => Promise.reject(Object.create(null)) as never),
+    ];
     await (await one.mutex('a').acquire()).release();
     off();
+    for (const each of offToo) each();
     await (await one.mutex('a').acquire()).release();
     await new Promise(setImmediate);
     process.off('warning', onWarning);
     expect(calls).toBe(1);
-    expect(warnings).toMatchObject([{ code: 'HOLDFAST_LISTENER' }]);
+    expect(warnings).toMatchObject([
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "acquired" threw: Error: listener' },
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "acquired" threw: an object' },
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "released" threw: an object' },
+    ]);
     expect(() => one.on('nonsense' as 'lost', () => {})).toThrow(/must be an event/);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { LocksOptions } from '../../src/index.ts';
+import { createLocks, type LocksOptions, StoreError } from '../../src/index.ts';
 import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index.ts';
+import { connectionTo } from '../support/memory-handle.ts';
 import { makeWorld, outcomeOf } from '../support/world.ts';
 
 /** A world whose store stops answering these calls when told to. */
@@ -81,5 +82,21 @@ describe('a store that falls silent', () => {
     const acquiring = await settles(clock, locks.mutex('a').acquire({ waitMs: 2_000 }));
     expect((await inspecting).error).toMatchObject({ message: 'The store did not answer within 5000 ms' });
     expect(acquiring.error).toMatchObject({ message: 'The store did not answer within 2000 ms' });
+  });
+
+  it('has the last word on why, when its time is over and it knows', async () => {
+    const { clock, store } = makeWorld();
+    const cause = new Error('connect ECONNREFUSED 127.0.0.1:6379');
+    const failure = new StoreError('not sent: connect ECONNREFUSED', { applied: 'no', cause });
+    const known = connectionTo(store);
+    known.claim = (_request, signal) =>
+      new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(failure)));
+    const locks = createLocks(known, { clock });
+    const tried = await settles(clock, locks.mutex('a').tryAcquire());
+    expect(tried.error).toBe(failure);
+    expect(tried.tookMs).toBeLessThan(5_500);
+    expect((await settles(clock, locks.mutex('a').acquire({ waitMs: 2_000 }))).error).toBe(failure);
+    // Nothing was done, so nothing is left to remove, and closing has nothing to wait for.
+    expect((await settles(clock, locks.close())).tookMs).toBeLessThan(100);
   });
 });
