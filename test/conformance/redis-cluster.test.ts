@@ -10,7 +10,7 @@ let cluster: RedisCluster;
 const closers: Array<() => void> = [];
 beforeAll(async () => {
   cluster = await startRedisCluster();
-}, 30_000);
+});
 afterAll(async () => {
   for (const close of closers) close();
   await cluster.stop();

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
-import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
+import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { eventually, renewals } from '../../support/patience.ts';
 import { makeClockShim } from '../../support/servers/clock-shim.ts';
 
 const shim = makeClockShim();
@@ -18,8 +18,8 @@ const serverSeconds = async (): Promise<number> => Number((await stage.admin.tim
 
 it('row 35: the server clock jumps forward: others may hold, the first is told within one renewal, fences rise', async () => {
   shim.set(0);
-  const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 3_000 });
-  const others = await stage.locks('node-redis', stage.server.url, { ttlMs: 3_000 });
+  const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 15_000, renewEveryMs: 500 });
+  const others = await stage.locks('node-redis', stage.server.url);
   const hold = await locks.mutex('forward').acquire();
   const shared = await locks.readWriteLock('forward-rw').read.acquire();
   const before = await serverSeconds();
@@ -29,7 +29,8 @@ it('row 35: the server clock jumps forward: others may hold, the first is told w
   const writer = await others.readWriteLock('forward-rw').write.acquire();
   expect(next.fence).toBeGreaterThan(hold.fence);
   expect(writer.fence).toBeGreaterThan(shared.fence);
-  await eventually('the first is told', () => hold.signal.aborted && shared.signal.aborted, 3_000);
+  await eventually('the first is told', () => hold.signal.aborted && shared.signal.aborted, 10_000);
+  for (const { reason } of [hold.signal, shared.signal]) expect(reason).toMatchObject({ how: 'taken' });
   next.assertHeld();
   await next.release();
   await writer.release();
@@ -37,12 +38,12 @@ it('row 35: the server clock jumps forward: others may hold, the first is told w
 
 it('row 35: the server clock jumps back: holds go on, fences still rise, and a dead holder can be evicted', async () => {
   shim.set(600);
-  const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 1_500 });
+  const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 10_000, renewEveryMs: 400 });
   const others = await stage.locks('node-redis', stage.server.url);
   const hold = await locks.mutex('back').acquire();
-  const dead = await locks.mutex('dead').acquire({ renew: false });
+  const dead = await locks.mutex('dead').acquire({ ttlMs: 1_000, renew: false });
   shim.set(0);
-  await sleep(1_700);
+  await renewals(locks, 2);
   hold.assertHeld();
   expect(await hold.release()).toBe(true);
   const next = await others.mutex('back').acquire();
@@ -50,6 +51,7 @@ it('row 35: the server clock jumps back: holds go on, fences still rise, and a d
   await next.release();
 
   // Its lease ran out by every clock but the server's, which now says ten minutes more.
+  await eventually('it is over', () => dead.remainingMs === 0);
   expect(() => dead.assertHeld()).toThrow();
   const view = await others.inspect('dead');
   expect(view.holders[0]?.expiresInMs).toBeGreaterThan(500_000);
@@ -95,7 +97,7 @@ it('a place in line that nobody asks for again is passed over in the end', async
 it('what a crash leaves behind expires by itself', async () => {
   shim.set(0);
   const store = redisStore(stage.admin);
-  const request = { name: 'left', ttlMs: 5_000, wait: true, note: '{"a":1}', fenceAbove: 0n } as const;
+  const request = { name: 'left', ttlMs: 30_000, wait: true, note: '{"a":1}', fenceAbove: 0n } as const;
   for (const id of ['a', 'b']) await store.claim({ ...request, id, mode: { kind: 'shared' } });
   await store.claim({ ...request, id: 'c', mode: { kind: 'exclusive' } });
   await store.claim({ ...request, name: 'left alone', id: 'd', mode: { kind: 'exclusive' } });

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
+import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { eventually, later, renewals } from '../../support/patience.ts';
 import { LIBRARIES } from '../../support/redis-clients.ts';
 
 let stage: Stage;
@@ -15,11 +15,11 @@ afterAll(() => stage[Symbol.asyncDispose]());
 describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
   it('no new locks, but renewals, releases and hand-overs go on', async () => {
     const { admin, server } = stage;
-    const locks = await stage.locks(library, server.url, { ttlMs: 1_500 });
-    const others = await stage.locks(library, server.url, { ttlMs: 1_500 });
+    const locks = await stage.locks(library, server.url, { ttlMs: 10_000, renewEveryMs: 400 });
+    const others = await stage.locks(library, server.url);
     const name = `oom-${library}`;
     const hold = await locks.mutex(name).acquire();
-    const pending = others.mutex(name).acquire();
+    const pending = later(others.mutex(name).acquire());
     await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
     await admin.config('SET', 'maxmemory', '1');
 
@@ -30,7 +30,7 @@ describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
     await expect(locks.semaphore(`s-${library}`, { permits: 2 }).tryAcquire()).rejects.toMatchObject({
       applied: 'no',
     });
-    await sleep(2_000);
+    await renewals(locks, 2);
     hold.assertHeld();
     expect(await hold.release()).toBe(true);
     const next = await pending;
@@ -65,7 +65,11 @@ describe('row 26: a server that evicts', () => {
   it('takes a lock away when it was accepted: the holder is told within one renewal, and fences tell them apart', async () => {
     const { admin, server } = stage;
     await admin.config('SET', 'maxmemory', '3mb', 'maxmemory-policy', 'allkeys-random');
-    const locks = await stage.locks('ioredis', server.url, { ttlMs: 1_500, allowEviction: true });
+    const locks = await stage.locks('ioredis', server.url, {
+      ttlMs: 15_000,
+      renewEveryMs: 400,
+      allowEviction: true,
+    });
     const hold = await locks.mutex('evicted').acquire();
     const filler = 'x'.repeat(10_000);
     for (let n = 0; (await admin.exists('holdfast:evicted')) === 1; n += 1) {
@@ -73,7 +77,7 @@ describe('row 26: a server that evicts', () => {
       await admin.set(`fill-${n}`, filler);
     }
     const next = await locks.mutex('evicted').tryAcquire();
-    await eventually('the holder is told', () => hold.signal.aborted, 3_000);
+    await eventually('the holder is told', () => hold.signal.aborted, 10_000);
     expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'taken' });
     if (next !== null) expect(next.fence).toBeGreaterThan(hold.fence);
     await admin.flushall();
@@ -83,7 +87,7 @@ describe('row 26: a server that evicts', () => {
 describe.each(LIBRARIES)('row 27: others at our keys, under %s', (library) => {
   it.each(['FLUSHALL', 'DEL'])('%s: lost within one renewal, and the next fence is greater', async (how) => {
     const { admin, server } = stage;
-    const locks = await stage.locks(library, server.url, { ttlMs: 1_200 });
+    const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 400 });
     const name = `wiped-${how}-${library}`;
     const hold = await locks.mutex(name).acquire();
     const readers = await locks.readWriteLock(`${name}-rw`).read.acquire();
@@ -91,7 +95,7 @@ describe.each(LIBRARIES)('row 27: others at our keys, under %s', (library) => {
     else await admin.del(`holdfast:${name}`, `holdfast:${name}-rw`);
     const next = await locks.mutex(name).acquire();
     expect(next.fence).toBeGreaterThan(hold.fence);
-    await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 3_000);
+    await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 10_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
     expect(await next.release()).toBe(true);
     const writer = await locks.readWriteLock(`${name}-rw`).write.acquire();

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterEach, describe, expect, it } from 'vitest';
-import { eventually, type Stage, startStage } from '../../redis/support/stage.ts';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { eventually, renewals } from '../../support/patience.ts';
 import { LIBRARIES } from '../../support/redis-clients.ts';
 import { startRedis } from '../../support/servers/redis.ts';
 
@@ -20,27 +20,27 @@ afterEach(async () => {
 describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (library) => {
   it('row 28: without persistence, the same lock is given again with a greater fence, and the holder is told', async () => {
     const { server, ...stage } = await stageWith();
-    const locks = await stage.locks(library, server.url, { ttlMs: 2_000 });
+    const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 500 });
     const hold = await locks.mutex('x').acquire();
     server.kill('SIGKILL');
     await server.exited();
     await server.start();
     const next = await locks.mutex('x').acquire();
     expect(next.fence).toBeGreaterThan(hold.fence);
-    await eventually('the first holder is told', () => hold.signal.aborted, 5_000);
+    await eventually('the first holder is told', () => hold.signal.aborted, 14_000);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
     next.assertHeld();
     await next.release();
   });
 
   it('row 22: with persistence, the hold outlives the restart', async () => {
     const { server, ...stage } = await stageWith(['--appendonly', 'yes', '--appendfsync', 'always']);
-    const locks = await stage.locks(library, server.url, { ttlMs: 4_000 });
+    const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 300 });
     const hold = await locks.mutex('x').acquire();
     server.kill('SIGKILL');
     await server.exited();
-    await sleep(300);
     await server.start();
-    await sleep(4_500);
+    await renewals(locks, 2);
     hold.assertHeld();
     expect(await hold.release()).toBe(true);
   });
@@ -83,6 +83,7 @@ it('row 30: a replica that is promoted before the last writes arrived: two may h
   const { server: primary, proxy, ...stage } = await stageWith(['--repl-diskless-sync-delay', '0']);
   await using replica = await startRedis({ args: ['--replicaof', '127.0.0.1', `${proxy.port}`] });
   const direct = new Redis(replica.url);
+  onTestFinished(() => direct.disconnect());
   await eventually('it has the data', async () =>
     (await direct.info('replication')).includes('master_link_status:up'),
   );
@@ -103,7 +104,6 @@ it('row 30: a replica that is promoted before the last writes arrived: two may h
   first.assertHeld();
   expect(second.fence).toBeGreaterThan(first.fence);
   await second.release();
-  direct.disconnect();
   // So that the first has somebody to give its lock back to.
   await primary.start();
 });

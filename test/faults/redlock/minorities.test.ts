@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { QuorumError } from '../../../src/index.ts';
-import { eventually } from '../../redis/support/stage.ts';
 import { type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
+import { eventually, later, renewals } from '../../support/patience.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -35,10 +35,10 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
       everyProxy(process, [1, 3], how);
       const startedMs = performance.now();
       for (let n = 0; n < 5; n += 1) await (await process.locks.mutex(`two ${how}`).acquire()).release();
-      // Far less than five times what a node gets to answer.
-      expect(performance.now() - startedMs).toBeLessThan(1_000);
-      const hold = await process.locks.mutex(`two ${how}`).acquire({ ttlMs: 900 });
-      await sleep(2_000);
+      // Less than what the silent nodes would get to answer, ten times in a row.
+      expect(performance.now() - startedMs).toBeLessThan(4_000);
+      const hold = await process.locks.mutex(`two ${how}`).acquire({ ttlMs: 10_000, renewEveryMs: 400 });
+      await renewals(process.locks, 3);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
       heal(process);
@@ -93,25 +93,27 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
 });
 
 describe('row 37c: votes that are split', () => {
-  it.each([5, 4])('twenty at once over %s nodes: every one of them gets in, and never two', async (count) => {
-    await using own = await startRedlockStage(count);
-    const processes = await Promise.all(Array.from({ length: 20 }, () => own.process()));
-    let inside = 0;
-    let most = 0;
-    const startedMs = performance.now();
-    await Promise.all(
-      processes.map((process) =>
-        process.locks.mutex('x', { waitMs: 30_000 }).run(async () => {
-          inside += 1;
-          most = Math.max(most, inside);
-          await sleep(2);
-          inside -= 1;
-        }),
-      ),
-    );
-    expect(most).toBe(1);
-    expect(performance.now() - startedMs).toBeLessThan(25_000);
-  });
+  it.each([5, 4])(
+    'twenty at once over %s nodes: every one of them gets in, and never two',
+    async (count) => {
+      await using own = await startRedlockStage(count);
+      const processes = await Promise.all(Array.from({ length: 20 }, () => own.process()));
+      let inside = 0;
+      let most = 0;
+      await Promise.all(
+        processes.map((process) =>
+          process.locks.mutex('x', { waitMs: 60_000 }).run(async () => {
+            inside += 1;
+            most = Math.max(most, inside);
+            await sleep(2);
+            inside -= 1;
+          }),
+        ),
+      );
+      expect(most).toBe(1);
+    },
+    120_000,
+  );
 
   it('an even number of nodes that are split in the middle: both are refused, and settle', async () => {
     await using own = await startRedlockStage(2);
@@ -119,7 +121,7 @@ describe('row 37c: votes that are split', () => {
     await own.admins[0]?.set('holdfast:half', '1800000000000000 other#000000000000.1', 'PX', 60_000);
     await own.admins[1]?.set('holdfast:half', '1800000000000000 another#000000000000.1', 'PX', 60_000);
     expect(await a.locks.mutex('half').tryAcquire()).toBeNull();
-    const pending = b.locks.mutex('half').acquire();
+    const pending = later(b.locks.mutex('half').acquire());
     await sleep(300);
     await own.admins[0]?.del('holdfast:half');
     await own.admins[1]?.del('holdfast:half');
@@ -132,37 +134,46 @@ describe('row 37d: a renewal that only a minority confirms', () => {
   it('is no renewal: the hold is lost by its deadline, not kept', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('minority').acquire({ ttlMs: 1_500 });
+    let endedMs = 0;
+    hold.signal.addEventListener('abort', () => {
+      endedMs = performance.now();
+    });
     everyProxy(process, [0, 1, 2], 'black-hole');
     const startedMs = performance.now();
-    await eventually('it is lost', () => hold.signal.aborted, 5_000);
-    expect(performance.now() - startedMs).toBeLessThan(1_600);
-    expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST' }));
+    let renewed = 0;
+    process.locks.on('renewed', () => {
+      renewed += 1;
+    });
+    await eventually('it is lost', () => hold.signal.aborted);
+    expect(renewed).toBe(0);
+    expect(endedMs - startedMs).toBeLessThan(3_000);
+    expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST', how: 'expired' }));
     heal(process);
   });
 
   it('when a majority says that it is gone, the holder is told at once, and the rest is taken back', async () => {
     const process = await stage.process();
-    const hold = await process.locks.mutex('taken').acquire({ ttlMs: 3_000 });
+    const hold = await process.locks.mutex('taken').acquire({ ttlMs: 20_000, renewEveryMs: 800 });
     // A majority is enough for a hold, and the others may not have heard of it yet.
     await eventually('all have it', async () => (await stage.keys('taken')) === 5);
     for (const node of [1, 2, 4]) await stage.admins[node]?.del('holdfast:taken');
-    await eventually('it is lost', () => hold.signal.aborted, 2_500);
+    await eventually('it is lost', () => hold.signal.aborted, 15_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
-    await eventually('nothing stays behind', async () => (await stage.keys('taken')) === 0, 2_000);
+    await eventually('nothing stays behind', async () => (await stage.keys('taken')) === 0);
   });
 
   it('a node that has lost the claim gets it back while a majority has it: five restarts one after the other', async () => {
     await using own = await startRedlockStage();
     const process = await own.process();
-    const hold = await process.locks.mutex('moving').acquire({ ttlMs: 1_500 });
+    const hold = await process.locks.mutex('moving').acquire({ ttlMs: 15_000, renewEveryMs: 400 });
     for (const server of own.nodes.servers) {
       server.kill('SIGKILL');
       await server.exited();
       await server.start();
-      await eventually('it is back at all of them', async () => (await own.keys('moving')) === 5, 5_000);
+      await eventually('it is back at all of them', async () => (await own.keys('moving')) === 5);
     }
     hold.assertHeld();
     expect(await hold.release()).toBe(true);
-    await eventually('nothing stays behind', async () => (await own.keys('moving')) === 0, 2_000);
-  });
+    await eventually('nothing stays behind', async () => (await own.keys('moving')) === 0);
+  }, 120_000);
 });

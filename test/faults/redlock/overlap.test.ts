@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { memoryFenceGate } from '../../../src/fence/index.ts';
-import { eventually } from '../../redis/support/stage.ts';
 import { maxOfTheVotes } from '../../redlock/support/forwarding.ts';
 import { type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
+import { eventually } from '../../support/patience.ts';
 import { type ClockShim, makeClockShim } from '../../support/servers/clock-shim.ts';
 
 /** Client 1 holds A, B and C; C's lease is gone before its time; client 2 holds C, D and E. */
@@ -41,10 +41,10 @@ async function raiseCounter(stage: Stage, node: number): Promise<void> {
 async function overlap(stage: Stage, first: Process, second: Process): Promise<[bigint, bigint]> {
   await raiseCounter(stage, A);
   cut(first, D, E);
-  const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000 });
+  const one = await first.locks.mutex('x').acquire({ ttlMs: 30_000 });
   shim?.set(30);
   cut(second, A, B);
-  const two = await second.locks.mutex('x').acquire({ ttlMs: 20_000, waitMs: 5_000 });
+  const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000, waitMs: 15_000 });
   one.assertHeld();
   two.assertHeld();
   return [one.fence, two.fence];
@@ -72,12 +72,13 @@ describe('row 36: two holders at once, because the clock of one node jumped', ()
     const stage = await stageWithShim();
     const [first, second] = [await stage.process(), await stage.process()];
     cut(first, D, E);
-    const one = await first.locks.mutex('x').acquire({ ttlMs: 1_500 });
+    const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000, renewEveryMs: 500 });
     shim?.set(30);
     cut(second, A, B);
-    const two = await second.locks.mutex('x').acquire({ ttlMs: 20_000, waitMs: 5_000 });
+    const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000, waitMs: 15_000 });
     for (const proxy of first.proxies) proxy.pass();
-    await eventually('the first holder is told', () => one.signal.aborted, 5_000);
+    await eventually('the first holder is told', () => one.signal.aborted, 15_000);
+    expect(one.signal.reason).toMatchObject({ how: 'taken' });
     two.assertHeld();
   });
 });
@@ -88,13 +89,13 @@ describe('row 37: a node of the majority crashes without persistence and is back
     stages.push(stage);
     const [first, second] = [await stage.process(), await stage.process()];
     cut(first, D, E);
-    const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000 });
+    const one = await first.locks.mutex('x').acquire({ ttlMs: 30_000 });
     const server = stage.nodes.servers[C];
     server?.kill('SIGKILL');
     await server?.exited();
     await server?.start();
     cut(second, A, B);
-    const two = await second.locks.mutex('x').acquire({ ttlMs: 20_000, waitMs: 5_000 });
+    const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000, waitMs: 15_000 });
     one.assertHeld();
     two.assertHeld();
     expect(two.fence).toBeGreaterThan(one.fence);
@@ -105,13 +106,13 @@ describe('row 37: a node of the majority crashes without persistence and is back
     stages.push(stage);
     const [first, second] = [await stage.process(), await stage.process()];
     await raiseCounter(stage, A);
-    const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000 });
+    const one = await first.locks.mutex('x').acquire({ ttlMs: 30_000 });
     expect(await one.release()).toBe(true);
     const server = stage.nodes.servers[A];
     server?.kill('SIGKILL');
     await server?.exited();
     await server?.start();
-    const two = await second.locks.mutex('x').acquire({ ttlMs: 20_000 });
+    const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000 });
     expect(two.fence).toBeGreaterThan(one.fence);
   });
 });

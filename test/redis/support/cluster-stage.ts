@@ -44,7 +44,7 @@ export async function startClusterStage(): Promise<ClusterStage> {
       await closers.get(locks)?.();
     },
     async [Symbol.asyncDispose]() {
-      for (const close of [...closers.values()]) await close();
+      await Promise.allSettled([...closers.values()].map((close) => close()));
       await cluster.stop();
     },
   };

@@ -42,7 +42,7 @@ export async function startStage(options: RedisOptions = {}): Promise<Stage> {
       return locks;
     },
     async [Symbol.asyncDispose]() {
-      for (const close of closers) await close();
+      await Promise.allSettled(closers.map((close) => close()));
       admin.disconnect();
       await proxy.stop();
       await server.stop();
@@ -50,15 +50,4 @@ export async function startStage(options: RedisOptions = {}): Promise<Stage> {
   };
 }
 
-/** Asks until it is so; fails after `ms`. */
-export async function eventually(
-  what: string,
-  isSo: () => Promise<boolean> | boolean,
-  ms = 10_000,
-): Promise<void> {
-  for (const end = performance.now() + ms; performance.now() < end; ) {
-    if (await isSo()) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error(`not within ${ms} ms: ${what}`);
-}
+export { eventually } from '../../support/patience.ts';

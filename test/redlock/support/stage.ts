@@ -82,7 +82,7 @@ export async function startRedlockStage(
       return found.filter((each) => each === 1).length;
     },
     async [Symbol.asyncDispose]() {
-      for (const close of closers) await close();
+      await Promise.allSettled(closers.map((close) => close()));
       for (const admin of admins) admin.disconnect();
       await nodes.stop();
     },

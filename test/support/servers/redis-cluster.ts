@@ -15,16 +15,23 @@ export interface RedisCluster extends AsyncDisposable {
   masterOf(slot: number): Promise<number>;
   /** The node's own id in the cluster. */
   idOf(index: number): Promise<string>;
+  /** After how long a silent node is replaced. So long at first that nobody is because the machine is busy: a test that wants it says so. */
+  setNodeTimeout(ms?: number): Promise<void>;
+  /** Resolves when every node says that every slot is served. */
+  whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
 const SLOTS = 16_384;
 const MASTERS = 3;
+const NODE_TIMEOUT_MS = 30_000;
+/** How long they may take to find each other. */
+const JOIN_MS = 60_000;
 
 /** Three masters with a replica each, joined and in sync. */
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const args = [
-    ...['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0'],
+    ...['--cluster-node-timeout', `${NODE_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
     // A replica may stand for election whatever it has missed: who waits for a quiet moment waits for ever in a test.
     ...['--cluster-replica-validity-factor', '0', ...(options.args ?? [])],
   ];
@@ -69,7 +76,7 @@ class Cluster implements RedisCluster {
   }
 
   async masterOf(slot: number): Promise<number> {
-    for (let tries = 0; tries < 200; tries += 1) {
+    for (const giveUpAt = performance.now() + JOIN_MS; performance.now() < giveUpAt; ) {
       for (const [index, client] of this.#admins.entries()) {
         if (client.status !== 'ready') continue;
         // A node may have been stopped: it is connected, and says nothing.
@@ -85,6 +92,17 @@ class Cluster implements RedisCluster {
 
   async idOf(index: number): Promise<string> {
     return String(await this.admin(index).call('CLUSTER', 'MYID'));
+  }
+
+  async setNodeTimeout(ms = NODE_TIMEOUT_MS): Promise<void> {
+    const ready = this.#admins.filter(({ status }) => status === 'ready');
+    await Promise.all(ready.map((client) => client.call('CONFIG', 'SET', 'cluster-node-timeout', `${ms}`)));
+  }
+
+  async whole(): Promise<void> {
+    await this.#each('every slot is served', async (client) =>
+      String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    );
   }
 
   async join(): Promise<void> {
@@ -124,21 +142,22 @@ class Cluster implements RedisCluster {
   }
 
   async #retried(work: () => Promise<unknown>): Promise<void> {
-    for (let tries = 0; ; tries += 1) {
+    for (const giveUpAt = performance.now() + JOIN_MS; ; ) {
       try {
         await work();
         return;
       } catch (error) {
-        if (tries === 100) throw error;
+        if (performance.now() > giveUpAt) throw error;
         await sleep(50);
       }
     }
   }
 
   async #each(what: string, isSo: (client: Redis) => Promise<boolean>): Promise<void> {
+    const giveUpAt = performance.now() + JOIN_MS;
     for (const client of this.#admins) {
-      for (let tries = 0; !(await isSo(client)); tries += 1) {
-        if (tries === 400) throw new Error(`the cluster did not come up: ${what}`);
+      while (!(await isSo(client))) {
+        if (performance.now() > giveUpAt) throw new Error(`the cluster did not come up: ${what}`);
         await sleep(25);
       }
     }

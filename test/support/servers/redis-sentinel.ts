@@ -20,10 +20,14 @@ export interface RedisSentinel extends AsyncDisposable {
   readonly url: string;
   /** The port of the master by the word of most sentinels. */
   masterPort(): Promise<number>;
+  /** After how long a silent master is replaced. So long at first that it is not because the machine is busy: a test that wants it says so. */
+  setDownAfter(ms: number): Promise<void>;
   stop(): Promise<void>;
 }
 
-const DOWN_MS = 500;
+const DOWN_MS = 60_000;
+/** How long they may take to find each other. */
+const SETTLE_MS = 60_000;
 
 function sentinelRecipe(masterPort: number): Recipe {
   const config = (dir: string): string => join(dir, 'sentinel.conf');
@@ -57,9 +61,14 @@ export async function startRedisSentinel(options: RedisOptions = {}): Promise<Re
   const master = await startRedis({ ...options, args });
   const replicaArgs = ['--replicaof', '127.0.0.1', `${master.port}`, ...args];
   const replicas = await Promise.all([1, 2].map(() => startRedis({ ...options, args: replicaArgs })));
+  // A sentinel asks the master for its replicas when it comes, and then not before ten seconds later.
+  await Promise.all(replicas.map(inSync));
   const sentinels = await Promise.all([1, 2, 3].map(() => startOwnServer(sentinelRecipe(master.port))));
   const topology = new Sentinel([master, ...replicas], sentinels);
+  // They greet each other every two seconds, and look at a server every ten. Redis 6 has no setting for that, and takes longer.
+  await topology.tell('SENTINEL DEBUG INFO-PERIOD 1000 PUBLISH-PERIOD 200');
   await topology.settled();
+  await topology.tell('SENTINEL DEBUG PUBLISH-PERIOD 2000');
   return topology;
 }
 
@@ -90,9 +99,19 @@ class Sentinel implements RedisSentinel {
     return ports.find((port) => port !== 0 && ports.filter((other) => other === port).length >= 2) ?? 0;
   }
 
-  /** Resolves when the replicas have the data and every sentinel knows of everybody else: only then can they fail over. */
+  /** Tells all sentinels, and resolves to what each of them says to it. */
+  async tell(command: string): Promise<string[]> {
+    return await Promise.all(this.sentinels.map(({ port }) => exchange(port, `${command}\r\n`, 10_000)));
+  }
+
+  async setDownAfter(ms: number): Promise<void> {
+    const replies = await this.tell(`SENTINEL SET ${MASTER} down-after-milliseconds ${ms}`);
+    if (!replies.every((reply) => reply.startsWith('+OK'))) throw new Error(replies.join(''));
+  }
+
+  /** Resolves when every sentinel knows of everybody else: only then can they fail over. */
   async settled(): Promise<void> {
-    await Promise.all([...this.servers.slice(1).map(inSync), ...this.sentinels.map(knowsAll)]);
+    await Promise.all(this.sentinels.map(knowsAll));
   }
 
   async stop(): Promise<void> {
@@ -120,7 +139,7 @@ async function until(url: string, isSo: (client: Redis) => Promise<boolean>): Pr
   const client = new Redis(url, { maxRetriesPerRequest: null });
   client.on('error', () => {});
   try {
-    for (let tries = 0; tries < 400; tries += 1) {
+    for (const giveUpAt = performance.now() + SETTLE_MS; performance.now() < giveUpAt; ) {
       if (await isSo(client)) return;
       await sleep(50);
     }

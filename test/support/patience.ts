@@ -1,0 +1,42 @@
+import type { Locks } from '../../src/index.ts';
+
+/** A promise that is awaited later. Should the test fail before that, its rejection is nobody's any more, and must not be reported as one more failure. */
+export function later<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}
+
+/** Asks until it is so; fails after `ms`. */
+export async function eventually(
+  what: string,
+  isSo: () => Promise<boolean> | boolean,
+  ms = 20_000,
+): Promise<void> {
+  for (const end = performance.now() + ms; ; ) {
+    if (await isSo()) return;
+    if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Resolves when so many holds of these locks have been renewed from now on. */
+export async function renewals(locks: Locks, count: number): Promise<void> {
+  let seen = 0;
+  const stop = locks.on('renewed', () => {
+    seen += 1;
+  });
+  try {
+    await eventually(`${count} renewals`, () => seen >= count);
+  } finally {
+    stop();
+  }
+}
+
+/**
+ * The shortest of a few measurements, in milliseconds; it stops at the first below `enoughMs`. A busy machine makes some of them long, a mistake makes all of them long.
+ */
+export async function shortest(enoughMs: number, measure: () => Promise<number>): Promise<number> {
+  let best = Number.POSITIVE_INFINITY;
+  for (let tries = 0; tries < 5 && best >= enoughMs; tries += 1) best = Math.min(best, await measure());
+  return best;
+}
