@@ -10,11 +10,12 @@ import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
+import { eventually, later } from '../support/patience.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
 import { findProgram } from '../support/servers/find.ts';
 import { freePorts } from '../support/servers/ports.ts';
 import { startRedis } from '../support/servers/redis.ts';
-import { eventually, type Stage, startStage } from './support/stage.ts';
+import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
 const dir = mkdtempSync(join(tmpdir(), 'holdfast-tls-'));
@@ -30,7 +31,7 @@ afterAll(async () => {
 async function smoke(a: Locks, b: Locks, name: string): Promise<void> {
   const hold = await a.mutex(name).acquire();
   expect(await b.mutex(name).tryAcquire()).toBeNull();
-  const pending = b.mutex(name).acquire();
+  const pending = later(b.mutex(name).acquire());
   await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
   await hold.extend();
   await hold.release();
@@ -95,7 +96,7 @@ it('a user who may not listen still gets in, only later', async () => {
     stage.locks('node-redis', url),
   ]);
   const hold = await a.mutex('deaf').acquire();
-  const pending = b.mutex('deaf').acquire();
+  const pending = later(b.mutex('deaf').acquire());
   await eventually('it waits', async () => (await a.inspect('deaf')).waiters.length === 1);
   await hold.release();
   await (await pending).release();
@@ -203,14 +204,14 @@ it('TLS: with a client that trusts the certificate, and from a rediss:// URL', a
     console.log('released', await (await locks.mutex('x').acquire()).release());
     await locks.close();`;
   const env = { ...process.env, NODE_EXTRA_CA_CERTS: certificate };
-  const options = { encoding: 'utf8', env, timeout: 20_000 } as const;
+  const options = { encoding: 'utf8', env, timeout: 60_000 } as const;
   const result = spawnSync(
     process.execPath,
     ['--import', 'tsx', '--input-type=module', '-e', script],
     options,
   );
   expect(result.stdout).toContain('released true');
-});
+}, 120_000);
 
 it.each(LIBRARIES)('a server older than 6.2 is refused (%s)', async (library) => {
   // As much of an old server as a client needs to see: it answers INFO with its version.

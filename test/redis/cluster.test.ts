@@ -3,29 +3,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Locks, openLocks } from '../../src/index.ts';
+import { createLocks, type Hold, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
+import { eventually, later, shortest } from '../support/patience.ts';
 import { LEFT, leave, outputOf } from '../support/process/leave.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
 import { freePorts } from '../support/servers/ports.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
-import { eventually } from './support/stage.ts';
 
 let stage: ClusterStage;
 beforeAll(async () => {
   stage = await startClusterStage();
-}, 30_000);
+});
 afterAll(async () => {
   await stage[Symbol.asyncDispose]();
 });
 
-/** Every key of every master, with its slot. */
-async function keys(): Promise<string[]> {
-  const found = await Promise.all([0, 1, 2].map((n) => stage.cluster.admin(n).keys('*')));
-  return found.flat();
-}
+/** Every key of every master. */
+const keys = async (): Promise<string[]> =>
+  (await Promise.all([0, 1, 2].map((n) => stage.cluster.admin(n).keys('*')))).flat();
 
 /** Calls of scripts so far, over all masters. */
 async function scriptCalls(): Promise<number> {
@@ -35,6 +33,25 @@ async function scriptCalls(): Promise<number> {
     for (const [, count] of info.matchAll(/cmdstat_evalsha:calls=(\d+)/g)) calls += Number(count);
   }
   return calls;
+}
+
+/** How long the one who waits takes to hold after a release, and its hold. */
+async function handedOver(
+  a: Locks,
+  b: Locks,
+  name: string,
+  hold: Hold,
+): Promise<{ tookMs: number; next: Hold }> {
+  const pending = later(b.mutex(name).acquire());
+  await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
+  // So that the message is a message, and not the answer to a question that was asked just then.
+  await sleep(100);
+  const startedMs = performance.now();
+  await hold.release();
+  const next = await pending;
+  const tookMs = performance.now() - startedMs;
+  expect(next.fence).toBeGreaterThan(hold.fence);
+  return { tookMs, next };
 }
 
 it('slots are those of the servers, for every name and prefix, and every slot has a tag', async () => {
@@ -74,18 +91,14 @@ describe.each([...LIBRARIES, ...LIBRARIES_BEFORE])('under %s', (library) => {
   it('takes, waits, hands over, counts, lists, evicts', async () => {
     const [a, b] = [await stage.locks(library), await stage.locks(library)];
     for (const name of [`smoke ${library} {x}`, `smoke ${library} y`, `smoke ${library} z`]) {
-      const hold = await a.mutex(name).acquire();
-      expect(await b.mutex(name).tryAcquire()).toBeNull();
-      const pending = b.mutex(name).acquire();
-      await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
-      // So that the message is a message, and not the answer to a question that was asked just then.
-      await sleep(50);
-      const startedMs = performance.now();
-      await hold.release();
-      const next = await pending;
-      expect(performance.now() - startedMs).toBeLessThan(400);
-      expect(next.fence).toBeGreaterThan(hold.fence);
-      expect(await a.evict(name, { id: next.id })).toBe(true);
+      const handOver = async (): Promise<number> => {
+        const hold = await a.mutex(name).acquire();
+        expect(await b.mutex(name).tryAcquire()).toBeNull();
+        const { tookMs, next } = await handedOver(a, b, name, hold);
+        expect(await a.evict(name, { id: next.id })).toBe(true);
+        return tookMs;
+      };
+      expect(await shortest(400, handOver)).toBeLessThan(400);
     }
     const permits = await Promise.all(
       [1, 2].map(() => a.semaphore(`${library} s`, { permits: 2 }).acquire()),
@@ -139,7 +152,7 @@ it('two programs that take the same locks in another order never wait for each o
 
 it('what is asked in one tick travels as one call for each slot', async () => {
   const locks = await stage.locks('ioredis');
-  await (await locks.mutex('{batch}').acquire()).release();
+  await locks.mutex('{batch}').run(() => {});
   const before = await scriptCalls();
   const holds = await Promise.all(
     Array.from({ length: 60 }, (_, n) => locks.mutex(`{batch} ${n}`).acquire()),
@@ -193,7 +206,7 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
   const locks = createLocks(redisStore(client));
   const other = await stage.locks('ioredis');
   const hold = await other.mutex('left').acquire();
-  const pending = locks.mutex('left').acquire();
+  const pending = later(locks.mutex('left').acquire());
   await eventually('it listens', async () => (await connections()) > before);
   await hold.release();
   await (await pending).release();
@@ -206,7 +219,7 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
 it('whoever waits or holds is not forgotten while thousands of other slots are used', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
   const [first, own] = [await a.mutex('kept').acquire(), await b.mutex('kept too').acquire()];
-  const pending = b.mutex('kept').acquire();
+  const pending = later(b.mutex('kept').acquire());
   await eventually('it waits', async () => (await a.inspect('kept')).waiters.length === 1);
   // More than are kept at a time.
   for (let n = 0; n < 3_000; n += 300) {
@@ -216,7 +229,8 @@ it('whoever waits or holds is not forgotten while thousands of other slots are u
   const startedMs = performance.now();
   await first.release();
   const next = await pending;
-  expect(performance.now() - startedMs).toBeLessThan(1_000);
+  // Long before what was left of the hold in front.
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
   expect(await next.release()).toBe(true);
   await own.extend();
   expect(await own.release()).toBe(true);
@@ -237,18 +251,16 @@ it('works for the least-privileged user of the documentation', async () => {
     Locks,
     Locks,
   ];
-  const hold = await a.mutex('least {x}').acquire({ metadata: { a: 1 } });
-  const pending = b.mutex('least {x}').acquire();
-  await eventually('it waits', async () => (await a.inspect('least {x}')).waiters.length === 1);
-  await sleep(100);
-  const startedMs = performance.now();
-  await hold.release();
-  const next = await pending;
-  expect(performance.now() - startedMs).toBeLessThan(400);
-  const listed = [];
-  for await (const view of b.list('least')) listed.push(view.name);
-  expect(listed).toEqual(['least {x}']);
-  await next.release();
+  const handOver = async (): Promise<number> => {
+    const hold = await a.mutex('least {x}').acquire({ metadata: { a: 1 } });
+    const { tookMs, next } = await handedOver(a, b, 'least {x}', hold);
+    const listed = [];
+    for await (const view of b.list('least')) listed.push(view.name);
+    expect(listed).toEqual(['least {x}']);
+    await next.release();
+    return tookMs;
+  };
+  expect(await shortest(400, handOver)).toBeLessThan(400);
   await Promise.all([a.close(), b.close()]);
   for (const client of clients) client.disconnect();
 });

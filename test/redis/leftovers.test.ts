@@ -3,8 +3,9 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
+import { eventually, later } from '../support/patience.ts';
 import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/redis-clients.ts';
-import { eventually, type Stage, startStage } from './support/stage.ts';
+import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -47,7 +48,7 @@ describe.each(LIBRARIES)('nothing is left behind, under %s', (library) => {
     const locks = await stage.locks(library, stage.server.url, { lineMax: 1 });
     const name = `away-${library}`;
     const hold = await locks.mutex(name).acquire();
-    const waiter = locks.mutex(name).acquire();
+    const waiter = later(locks.mutex(name).acquire());
     await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
     const turnedAway = async (times: number): Promise<void> => {
       for (let n = 0; n < times; n += 100) {

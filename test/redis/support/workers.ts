@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { compiled } from '../../support/process/compiled.ts';
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const running = new Set<ChildProcess>();
@@ -18,7 +19,7 @@ export interface Worker {
 export function startWorker(url: string, task: string, ...args: string[]): Worker {
   const child = spawn(
     process.execPath,
-    ['--import', 'tsx', '--unhandled-rejections=strict', WORKER, url, task, ...args],
+    ['--unhandled-rejections=strict', compiled(WORKER), url, task, ...args],
     {
       stdio: ['pipe', 'pipe', 'pipe'],
     },

@@ -111,7 +111,8 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
   },
   async stands(locks) {
     const candidate = locks.election('lock', { ttlMs: 60_000 }).start();
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (let tries = 0; tries < 1_000 && !candidate.isLeader; tries += 1)
+      await new Promise((resolve) => setTimeout(resolve, 10));
     letGo();
     say('leads', { isLeader: candidate.isLeader });
     setTimeout(() => {

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Store } from '../../../src/store/store.ts';
+import { compiled } from './compiled.ts';
 import { type Interference, serveStore } from './remote-store.ts';
 
 const SCENARIOS = fileURLToPath(new URL('./scenarios.ts', import.meta.url));
@@ -25,8 +26,8 @@ export function endProcesses(): void {
 
 /** Starts one scenario in a process of its own, with the store reachable from it. */
 export function startScenario(scenario: string, store: Store, interfere?: Interference): Started {
-  const child = fork(SCENARIOS, [scenario], {
-    execArgv: ['--import', 'tsx', '--unhandled-rejections=strict'],
+  const child = fork(compiled(SCENARIOS), [scenario], {
+    execArgv: ['--unhandled-rejections=strict'],
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
   });
