@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { existsSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { startWorker, stopWorkers } from '../sqlite/support/workers.ts';
+import { eventually, later } from '../support/patience.ts';
 import { type Holdfast, holdfast, start, stopAll } from './support/holdfast.ts';
 
 const folder = temporaryFolder();
@@ -37,7 +37,7 @@ async function startFamily(terms: readonly string[], deaf = true): Promise<Famil
   const script = `${trap} sh -c '${child}' & echo "pids $$ $!"; wait; wait`;
   const running = await start(['run', name, ...terms, '--', 'sh', '-c', script], env);
   await running.printed('pids');
-  await sleep(200);
+  await eventually('the child works', () => existsSync(file) && readFileSync(file, 'utf8').includes('\n'));
   const pids = (/pids (\d+) (\d+)/.exec(running.stdout) ?? []).slice(1).map(Number);
   const lastActiveMs = (): number => Number(readFileSync(file, 'utf8').trim().split('\n').at(-1)) / 1e6;
   return { name, running, pids, lastActiveMs };
@@ -52,18 +52,14 @@ function alive(pid: number): boolean {
   }
 }
 
-async function allGone(pids: readonly number[], limitMs: number): Promise<void> {
-  const giveUpAt = performance.now() + limitMs;
-  while (pids.some(alive)) {
-    if (performance.now() > giveUpAt) throw new Error(`still alive: ${pids.filter(alive).join()}`);
-    await sleep(10);
-  }
+async function allGone(pids: readonly number[], limitMs = 15_000): Promise<void> {
+  await eventually(`${pids.join()} are gone`, () => !pids.some(alive), limitMs);
 }
 
 /** Waits for the lock in this process, and says when it was had. */
 async function nextHolder(name: string): Promise<number> {
   const locks = createLocks(sqliteStore(path));
-  const hold = await locks.mutex(name).acquire({ waitMs: 20_000 });
+  const hold = await locks.mutex(name).acquire({ waitMs: 40_000 });
   const atMs = Date.now();
   await hold.release();
   await locks.close();
@@ -85,15 +81,15 @@ const TERMS = ['--ttl', '3s', '--grace', '500ms'] as const;
 describe('the command never goes on unlocked', () => {
   it('when holdfast is killed with SIGKILL, the command and its children end before anyone else can hold', async () => {
     const family = await startFamily(TERMS);
-    const next = nextHolder(family.name);
+    const next = later(nextHolder(family.name));
     family.running.child.kill('SIGKILL');
-    await allGone(family.pids, 4_000);
+    await allGone(family.pids);
     expect(await next).toBeGreaterThan(family.lastActiveMs());
   });
 
   it('when holdfast is stopped past its time to live, the guard does the same', async () => {
     const family = await startFamily(TERMS);
-    const next = nextHolder(family.name);
+    const next = later(nextHolder(family.name));
     family.running.child.kill('SIGSTOP');
     const takenMs = await next;
     expect(takenMs).toBeGreaterThan(family.lastActiveMs());
@@ -104,7 +100,7 @@ describe('the command never goes on unlocked', () => {
 
   it('when the store does not answer, the command and its children end before the lock runs out: 74', async () => {
     const family = await startFamily(TERMS);
-    const next = nextHolder(family.name);
+    const next = later(nextHolder(family.name));
     const writer = await startWorker(path, ['stick']);
     await writer.said('stuck');
     writer.kill('SIGSTOP');
@@ -121,7 +117,7 @@ describe('the command never goes on unlocked', () => {
   });
 
   it('when the lock is taken away, SIGTERM and then SIGKILL end the whole group: 74', async () => {
-    const family = await startFamily(['--ttl', '2s', '--grace', '300ms']);
+    const family = await startFamily(['--ttl', '5s', '--grace', '300ms']);
     const [lock] = JSON.parse((await holdfast(['list', family.name, '--json'], env)).stdout) as {
       holders: { id: string }[];
     }[];
@@ -149,7 +145,7 @@ describe('the command never goes on unlocked', () => {
   it('a command that obeys SIGTERM does not have to wait for the grace to end', async () => {
     const family = await startFamily(['--ttl', '30s', '--grace', '20s'], false);
     family.running.child.kill('SIGKILL');
-    await allGone(family.pids, 3_000);
+    await allGone(family.pids, 12_000);
   });
 
   it('when the guard itself is killed, the command is ended: 74', async () => {
@@ -160,12 +156,12 @@ describe('the command never goes on unlocked', () => {
     expect(parent).not.toBe(family.running.child.pid);
     process.kill(parent, 'SIGKILL');
     expect((await family.running.result()).code).toBe(74);
-    await allGone(family.pids, 4_000);
+    await allGone(family.pids);
   });
 
   it('nothing is left behind by a run that went well', async () => {
     const { stdout } = await holdfast(['run', 'clean', '--', 'sh', '-c', 'echo $PPID'], env);
-    await allGone([Number(stdout)], 3_000);
+    await allGone([Number(stdout)]);
     expect(JSON.parse((await holdfast(['show', 'clean', '--json'], env)).stdout)).toMatchObject({
       holders: [],
       waiters: [],
@@ -176,7 +172,7 @@ describe('the command never goes on unlocked', () => {
 describe('renewal', () => {
   it('a command may run for much longer than the time to live', async () => {
     const { code, stdout } = await holdfast(
-      ['run', 'long', '--ttl', '2s', '--grace', '500ms', '--', 'sh', '-c', 'sleep 4.5; echo done'],
+      ['run', 'long', '--ttl', '3s', '--grace', '200ms', '--', 'sh', '-c', 'sleep 4.5; echo done'],
       env,
     );
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'done\n' });
@@ -200,9 +196,7 @@ describe('signals', () => {
     const locks = createLocks(sqliteStore(path));
     const hold = await locks.mutex('waited for').acquire();
     const running = await start(['run', 'waited for', '--wait', 'forever', '--', 'echo', 'never'], env);
-    const giveUpAt = performance.now() + 10_000;
-    while ((await locks.inspect('waited for')).waiters.length === 0 && performance.now() < giveUpAt)
-      await sleep(20);
+    await eventually('it waits', async () => (await locks.inspect('waited for')).waiters.length === 1);
     running.child.kill('SIGTERM');
     expect(await running.result()).toEqual({ code: 143, stdout: '', stderr: '' });
     expect((await locks.inspect('waited for')).waiters).toEqual([]);

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parseDuration, parsePermits, resolveRun } from '../../src/cli/arguments.ts';
 import { hasSecret, redactor } from '../../src/cli/store-url.ts';
 import { duration, painter, printable } from '../../src/cli/text.ts';
@@ -10,9 +9,9 @@ import { describeWait } from '../../src/cli/waiting-line.ts';
 import { createLocks, type LockView } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
+import { eventually, later } from '../support/patience.ts';
 import { holdfast, holdfastFile, start, stopAll } from './support/holdfast.ts';
 
-const run = promisify(execFile);
 const folder = temporaryFolder();
 const path = folder.file('locks.db');
 const env = { HOLDFAST_URL: `sqlite:${path}` };
@@ -24,8 +23,8 @@ describe('list, show and evict', () => {
     const locks = createLocks(sqliteStore(path), { owner: 'web-1' });
     const hold = await locks.mutex('deploy').acquire({ metadata: { job: 'v2' } });
     const reader = await locks.readWriteLock('report').read.acquire();
-    const waiting = locks.mutex('deploy').acquire();
-    await sleep(100);
+    const waiting = later(locks.mutex('deploy').acquire({ waitMs: 60_000 }));
+    await eventually('it waits', async () => (await locks.inspect('deploy')).waiters.length === 1);
 
     const listed = await holdfast(['list'], env);
     expect(listed.stdout).toMatch(
@@ -142,14 +141,23 @@ describe('the store', () => {
 
 describe('while it waits on a terminal', () => {
   it('says who holds the lock and for how long, and clears that line', async () => {
-    const holder = await start(['run', 'busy', '--', 'sh', '-c', 'echo in; sleep 2.5'], env);
+    const holder = await start(['run', 'busy', '--', 'sh', '-c', 'echo in; read -r _'], env);
     await holder.printed('in');
     // `script` gives it a terminal.
-    const command = `${process.execPath} ${await holdfastFile()} run busy -- echo mine`;
-    const { stdout } = await run('script', ['-qec', command, '/dev/null'], {
+    const command = `${process.execPath} ${await holdfastFile()} run busy --wait 40s -- echo mine`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
       env: { ...process.env, ...env, TERM: 'xterm' },
+      stdio: ['ignore', 'pipe', 'ignore'],
     });
-    expect(stdout).toMatch(/waiting for "busy", .*; held by ".*:\d+:\w+" for \d+/);
+    let stdout = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+    });
+    onTestFinished(() => void child.kill());
+    const words = /waiting for "busy", .*; held by ".*:\d+:\w+" for \d+/;
+    await eventually('it says so', () => words.test(stdout));
+    holder.child.stdin?.end('go on\n');
+    await once(child, 'close');
     expect(stdout.slice(stdout.lastIndexOf('\r\u001b[2K'))).toMatch(/mine/);
   });
 

@@ -57,7 +57,7 @@ export class Holdfast {
   }
 
   /** Waits until this has been printed. */
-  async printed(text: string, limitMs = 15_000): Promise<void> {
+  async printed(text: string, limitMs = 30_000): Promise<void> {
     const giveUpAt = performance.now() + limitMs;
     while (!this.stdout.includes(text)) {
       if (performance.now() > giveUpAt)
