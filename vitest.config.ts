@@ -1,10 +1,6 @@
 import { defineConfig } from 'vitest/config';
-import { mutate } from './test/mutants/plugin.ts';
-
-const mutant = process.env.HOLDFAST_MUTANT;
 
 export default defineConfig({
-  plugins: mutant === undefined ? [] : [mutate(mutant)],
   test: {
     include: ['test/**/*.test.ts'],
     // Faults are made with real processes and servers: one that hangs must fail, not stall the run.
@@ -14,8 +10,6 @@ export default defineConfig({
     expect: { poll: { timeout: 15_000 } },
     pool: 'forks',
     maxWorkers: 2,
-    // Mutants run the suite in processes of their own; more at once would only wait for each other.
-    maxConcurrency: 2,
     dangerouslyIgnoreUnhandledErrors: false,
   },
 });

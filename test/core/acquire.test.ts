@@ -47,17 +47,19 @@ describe('acquire', () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const order: string[] = [];
-    const first = locks().mutex('a').acquire({ waitMs: 600_000, ttlMs: 1_000 });
-    void first.then(() => order.push('first'));
+    const stand = (who: string): Promise<void> =>
+      locks()
+        .mutex('a')
+        .run(() => void order.push(who), { waitMs: 600_000, ttlMs: 1_000 });
+    const first = stand('first');
     await clock.advance(25_000);
-    const second = locks().mutex('a').acquire({ waitMs: 600_000, ttlMs: 1_000 });
-    void second.then(() => order.push('second'));
+    const second = stand('second');
     // By now a place that was not kept alive would have been lost once, and taken again behind the second.
     await clock.advance(20_000);
     await hold.release();
-    await (await first).release();
-    await second;
+    await clock.advance(1_000);
     expect(order).toEqual(['first', 'second']);
+    await Promise.all([first, second]);
   });
 
   it('does not poll while it waits for a holder that renews', async () => {

@@ -8,6 +8,7 @@ export interface Mutant {
   /** Stands exactly once in the file. */
   readonly find: string;
   readonly replace: string;
-  /** The part of the suite that must notice. */
-  readonly tests: readonly string[];
+  /** The file of the test that must notice, and words of its title. */
+  readonly test: string;
+  readonly by: string;
 }
