@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Etcd3 } from 'etcd3';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { expectToldInTime, witness } from './witness.ts';
 
 /** Links that fail between a client and a healthy cluster. */
+// Most of it is waiting.
+vi.setConfig({ maxConcurrency: 4 });
 const atTheEnd = cleanups();
 let cluster: EtcdCluster;
 let direct: Etcd3;
@@ -39,6 +42,11 @@ async function proxied(): Promise<{
 const keysOf = async (name: string): Promise<string[]> =>
   await direct.getAll().prefix(`holdfast/${name}/`).keys();
 
+async function leaseOf(name: string, id: string): Promise<string> {
+  const { kvs } = await direct.kv.range({ key: Buffer.from(`holdfast/${name}/x~${id}`) });
+  return kvs[0]?.lease ?? '0';
+}
+
 /** Connects to every member and has a lease ready, so that the next claim is one request. */
 async function warm(locks: Locks, ttlMs: number): Promise<void> {
   const rounds = Array.from({ length: 20 }, (_, n) => `warm-${ttlMs}-${n}`);
@@ -55,10 +63,10 @@ describe.concurrent('a link to etcd fails', () => {
   for (const way of ['both', 'toClient', 'toServer'] as const) {
     it(`row 52: a hold over a link that swallows ${way} is lost by its own deadline, before another holds`, async () => {
       const { locks, every } = await proxied();
-      const name = `swallow-${way}`;
-      const seen = await witness(locks, locksOn(cluster.client()), direct, name, 2_000);
-      await sleep(1_500);
-      expect(seen.lostAt()).toBeNull();
+      const others = locksOn(cluster.client());
+      const seen = await firstRenewed((round) =>
+        witness(locks, others, direct, `swallow-${way}-${round}`, 2_500),
+      );
       every((proxy) => proxy.drop(way));
       const next = await seen.next;
       expectToldInTime(seen, next);
@@ -68,24 +76,32 @@ describe.concurrent('a link to etcd fails', () => {
   }
 
   it('row 52: a hold on a lease that others shared before has what is left of it, not the full time', async () => {
-    const { locks, every } = await proxied();
-    await locks.mutex('older').acquire({ ttlMs: 2_000 });
-    await sleep(850);
-    const seen = await witness(locks, locksOn(cluster.client()), direct, 'younger', 2_000);
-    expect(seen.hold.remainingMs).toBeLessThan(2_400);
-    every((proxy) => proxy.drop('both'));
-    expectToldInTime(seen, await seen.next);
-    every((proxy) => proxy.pass());
+    for (let round = 0; ; round += 1) {
+      const { locks, every } = await proxied();
+      const older = await locks.mutex(`older-${round}`).acquire({ ttlMs: 2_000 });
+      await sleep(700);
+      const name = `younger-${round}`;
+      const seen = await witness(locks, locksOn(cluster.client()), direct, name, 2_000);
+      const leases = [await leaseOf(older.name, older.id), await leaseOf(name, seen.hold.id)];
+      // Three seconds were granted for two, and it is shared for one: a machine that stands still at the wrong moment makes two leases of it.
+      if (leases[0] !== leases[1] && round < 10) continue;
+      expect(leases[0]).toBe(leases[1]);
+      expect(seen.grantedMs).toBeLessThan(2_400);
+      every((proxy) => proxy.drop('both'));
+      expectToldInTime(seen, await seen.next);
+      every((proxy) => proxy.pass());
+      return;
+    }
   });
 
   it('row 52: a link that is cut and comes back costs no hold', async () => {
     const { locks, every } = await proxied();
-    const hold = await locks.mutex('cut').acquire({ ttlMs: 4_000 });
+    const hold = await locks.mutex('cut').acquire({ ttlMs: 6_000 });
     for (let round = 0; round < 4; round += 1) {
       every((proxy) => proxy.cut());
-      await sleep(1_200);
+      await sleep(400);
     }
-    hold.assertHeld();
+    await renewed(hold);
     expect(await hold.release()).toBe(true);
   });
 
@@ -146,7 +162,8 @@ describe.concurrent('a link to etcd fails', () => {
     every((proxy) => proxy.pass());
     const startedAt = performance.now();
     const hold = await waiting;
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    // Whoever was not woken asks again after ten seconds.
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
     await hold.release();
   });
 
@@ -162,16 +179,11 @@ describe.concurrent('a link to etcd fails', () => {
     every((proxy) => proxy.pass());
     const startedAt = performance.now();
     await (await waiting).release();
-    expect(performance.now() - startedAt).toBeLessThan(11_000);
+    expect(performance.now() - startedAt).toBeLessThan(20_000);
   });
 });
 
 describe.concurrent('somebody meddles with leases', () => {
-  const leaseOf = async (name: string, id: string): Promise<string> => {
-    const { kvs } = await direct.kv.range({ key: Buffer.from(`holdfast/${name}/x~${id}`) });
-    return kvs[0]?.lease ?? '0';
-  };
-
   it('row 49: a waiter whose lease was revoked in line is not told that it holds, and takes its place again', async () => {
     const store = etcdStore(cluster.client());
     atTheEnd(() => store.close());
@@ -210,17 +222,18 @@ describe.concurrent('somebody meddles with leases', () => {
 
   it('row 51: a hold whose lease was revoked is lost within one renewal, though the lease is kept alive', async () => {
     const locks = locksOn(cluster.client());
-    const hold = await locks.mutex('revoked').acquire({ ttlMs: 3_000 });
+    const hold = await locks.mutex('revoked').acquire({ ttlMs: 6_000 });
     await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked', hold.id) });
     const startedAt = performance.now();
     await until('the holder was not told', () => hold.signal.aborted);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    // It is renewed every two seconds or so.
+    expect(performance.now() - startedAt).toBeLessThan(6_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
   });
 
   it('row 51: a key that was deleted, or made again by another, is no hold of ours', async () => {
     const locks = locksOn(cluster.client());
-    const hold = await locks.mutex('remade').acquire({ ttlMs: 3_000 });
+    const hold = await locks.mutex('remade').acquire({ ttlMs: 6_000 });
     const key = `holdfast/remade/x~${hold.id}`;
     await direct.delete().key(key);
     await direct.put(key).value('');
@@ -239,8 +252,8 @@ describe.concurrent('somebody meddles with leases', () => {
       ID: await leaseOf('short', seen.hold.id),
     });
     expect([TTL, grantedTTL]).toContain('2');
-    expect(seen.hold.remainingMs).toBeGreaterThan(1_000);
-    expect(seen.hold.remainingMs).toBeLessThanOrEqual(2_000);
+    expect(seen.grantedMs).toBeGreaterThan(1_000);
+    expect(seen.grantedMs).toBeLessThanOrEqual(2_000);
     await seen.hold.release();
     const unrenewed = await (await seen.next).hold
       .release()

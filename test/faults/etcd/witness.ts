@@ -3,6 +3,11 @@ import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
 import { expectToldInTime as expectTold, type Witness } from '../../support/told-in-time.ts';
 
+interface EtcdWitness extends Witness {
+  /** What was left of the first hold when it was given. */
+  readonly grantedMs: number;
+}
+
 /** `first` takes the lock, `second` waits for it, and the cluster is watched through `third`. */
 export async function witness(
   first: Locks,
@@ -10,8 +15,9 @@ export async function witness(
   third: Etcd3,
   name: string,
   ttlMs: number,
-): Promise<Witness> {
+): Promise<EtcdWitness> {
   const hold = await first.mutex(name).acquire({ ttlMs });
+  const grantedMs = hold.remainingMs;
   let lostAt: number | null = null;
   let removedAt: number | null = null;
   hold.signal.addEventListener('abort', () => {
@@ -29,7 +35,9 @@ export async function witness(
       await watcher.cancel().catch(() => {});
       return { hold: other, at };
     });
-  return { hold, lostAt: () => lostAt, removedAt: () => removedAt, next };
+  // A test that fails before it asks for this ends with its own failure, not with this one.
+  next.catch(() => {});
+  return { hold, grantedMs, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 
 /** For a loss by time: the holder was told before another could hold. */

@@ -26,7 +26,7 @@ export async function witness(first: Locks, second: Locks, third: RawClient, nam
     .then((other) => ({ hold: other, at: performance.now() }));
   // A test that fails before it asks for this ends with its own failure, not with this one.
   next.catch(() => {});
-  while ((await nodesOf(third, name)).length < 2) await sleep(20);
+  while (lostAt === null && (await nodesOf(third, name)).length < 2) await sleep(20);
   return { hold, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 

@@ -66,10 +66,12 @@ function memberRecipe(
       ...args,
     ],
     ready: async () => {
-      const answer = await fetch(`http://127.0.0.1:${healthPort}/health`, {
-        signal: AbortSignal.timeout(1_000),
-      });
-      const { health } = (await answer.json()) as { health?: unknown };
+      const ask = (what: string): Promise<Response> =>
+        fetch(`http://127.0.0.1:${healthPort}/${what}`, { signal: AbortSignal.timeout(2_000) });
+      // Whoever asks for its health while it knows no leader keeps it, and everybody else, waiting for seven seconds.
+      const metrics = await (await ask('metrics')).text();
+      if (!/^etcd_server_has_leader 1$/m.test(metrics)) throw new Error('no leader yet');
+      const { health } = (await (await ask('health')).json()) as { health?: unknown };
       if (String(health) !== 'true') throw new Error('not healthy yet');
     },
     url: () => `etcd://127.0.0.1:${clientPort}`,
@@ -126,7 +128,7 @@ class Cluster implements EtcdCluster {
   }
 
   async leader(): Promise<EtcdMember> {
-    for (let tries = 0; tries < 200; tries += 1) {
+    for (let tries = 0; tries < 600; tries += 1) {
       const found = await Promise.all(this.members.map((member) => leads(member)));
       const leaders = this.members.filter((_, n) => found[n]);
       if (leaders.length === 1 && leaders[0] !== undefined) return leaders[0];
@@ -142,7 +144,7 @@ class Cluster implements EtcdCluster {
   async writable(): Promise<void> {
     for (let tries = 0; tries < 100; tries += 1) {
       try {
-        await this.etcdctl('--command-timeout=2s', 'put', 'holdfast-harness/writable', String(tries));
+        await this.etcdctl('--command-timeout=5s', 'put', 'holdfast-harness/writable', String(tries));
         return;
       } catch {
         await sleep(100);
