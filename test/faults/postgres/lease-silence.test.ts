@@ -1,16 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
 import { eventually } from '../../redis/support/stage.ts';
+import { renewed } from '../../support/renewed.ts';
 
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
 let stage: LeaseStage;
 beforeAll(async () => {
   stage = await LeaseStage.start();
 });
-afterAll(() => stage[Symbol.asyncDispose]());
+// Whatever becomes of a test, the next one has a link.
+afterEach(() => stage.proxy.pass());
+afterAll(() => stage?.[Symbol.asyncDispose]());
 
 /** When the holder is told, in ms of `performance.now()`. */
 function lostAt(hold: Hold): () => number {
@@ -38,7 +41,7 @@ describe.each(LIBRARIES)('a link that swallows everything, under %s', (library) 
     await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({
       code: 'STORE',
     });
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
     proxy.pass();
     expect(await next.release()).toBe(true);
     const again = await cutOff.mutex(name).acquire();
@@ -56,9 +59,9 @@ describe.each(LIBRARIES)('a link that swallows everything, under %s', (library) 
     const held = async (): Promise<boolean> =>
       (await stage.query('SELECT 1 FROM holdfast.locks WHERE name = $1 AND holder IS NOT NULL', [name]))
         .length > 0;
-    expect(await held()).toBe(true);
+    await eventually('it has arrived', held);
     proxy.pass();
-    await eventually('it is taken back', async () => !(await held()), 15_000);
+    await eventually('it is taken back', async () => !(await held()));
   });
 
   it('a slow link only makes it slow', async () => {
@@ -68,8 +71,7 @@ describe.each(LIBRARIES)('a link that swallows everything, under %s', (library) 
     proxy.delay(100);
     const hold = await locks.mutex(`slow-${library}`).acquire();
     expect(hold.remainingMs).toBeLessThan(2_950);
-    await sleep(1_500);
-    hold.assertHeld();
+    await renewed(hold);
     expect(await hold.release()).toBe(true);
     proxy.pass();
   });
@@ -90,7 +92,7 @@ it('row 42: a listening connection on a dead link costs some seconds, not the re
   const waiter = stage.locks({
     pool: new pg.Pool(settings as unknown as pg.PoolConfig),
     connections: 1,
-    waitMs: 40_000,
+    waitMs: 50_000,
   });
   const hold = await stage.locks({ ttlMs: 60_000 }).mutex('deaf').acquire();
   const pending = waiter.mutex('deaf').acquire();
@@ -99,7 +101,7 @@ it('row 42: a listening connection on a dead link costs some seconds, not the re
   await hold.release();
   const startedMs = performance.now();
   await (await pending).release();
-  expect(performance.now() - startedMs).toBeLessThan(20_000);
+  expect(performance.now() - startedMs).toBeLessThan(30_000);
   await eventually('it listens again, over a connection that works', () => made === 3);
   proxy.pass();
 });
@@ -115,13 +117,15 @@ describe('a backend that is stopped', () => {
 
   it('row 43: is given up, and the hold is kept over another connection', async () => {
     const pool = new pg.Pool({ connectionString: stage.url, application_name: 'stopped-1' });
-    const locks = stage.locks({ pool, connections: 1, ttlMs: 4_000 });
+    const locks = stage.locks({ pool, connections: 1, ttlMs: 6_000 });
     const hold = await locks.mutex('stop').acquire();
     const resume = (await backendsOf('stopped-1')).map((pid) => stage.server.stopBackend(pid));
-    await sleep(4_500);
-    hold.assertHeld();
-    expect(await hold.release()).toBe(true);
-    for (const each of resume) each();
+    try {
+      await renewed(hold);
+      expect(await hold.release()).toBe(true);
+    } finally {
+      for (const each of resume) each();
+    }
   });
 
   it('row 43: in the middle of a change to the lock: the holder is told in time, and other locks go on', async () => {
