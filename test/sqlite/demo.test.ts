@@ -44,17 +44,30 @@ function broken(change: (story: Told[]) => Told[], served = line, extra = 0): st
 const at = (story: readonly Told[], what: Told['what'], n: number): Told =>
   story.filter((told) => told.what === what)[n] as Told;
 
+/** What it prints, whether it ended well or not. */
+async function runDemo(): Promise<string> {
+  const args = ['--import', 'tsx', 'examples/demo/main.ts'];
+  const run = promisify(execFile)(process.execPath, args, { cwd: root, timeout: 90_000 });
+  return await run.then(
+    ({ stdout }) => stdout,
+    (error: { stdout?: string }) => `${error.stdout ?? ''}${error}`,
+  );
+}
+
+/** Something else was in the way: a hand-over took longer than promised, and nothing else was wrong. */
+const wasOnlyLate = (stdout: string): boolean => {
+  const wrong = stdout.split('\n').filter((each) => each.includes('✘'));
+  return wrong.length === 1 && wrong[0]?.includes('Hand-over') === true;
+};
+
 describe('the demo', () => {
   it('ends well, and says so', async () => {
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--import', 'tsx', 'examples/demo/main.ts'],
-      { cwd: root, timeout: 90_000 },
-    );
+    let stdout = await runDemo();
+    for (let tries = 1; tries < 3 && wasOnlyLate(stdout); tries += 1) stdout = await runDemo();
     expect(stdout).toContain('Everything was as promised.');
     expect(stdout).toMatch(/IS KILLED while it holds/);
     expect(stdout).toMatch(/WRITES TOO LATE, and the gate refuses it/);
-  }, 100_000);
+  }, 200_000);
 
   it('finds nothing wrong with a good story', () => {
     expect(broken((story) => story)).toEqual([]);

@@ -1,6 +1,6 @@
 import { appendFileSync, copyFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, expect, it } from 'vitest';
+import { afterAll, afterEach, expect, it, onTestFinished } from 'vitest';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { openWith } from '../../sqlite/support/libraries.ts';
@@ -19,7 +19,7 @@ const request = {
   fenceAbove: 0n,
 } as const;
 
-async function claimSoon(path: string, id: string, limitMs = 5_000): Promise<bigint> {
+async function claimSoon(path: string, id: string, limitMs = 20_000): Promise<bigint> {
   const store = sqliteStore(path);
   try {
     const giveUpAt = performance.now() + limitMs;
@@ -40,7 +40,7 @@ async function claimSoon(path: string, id: string, limitMs = 5_000): Promise<big
 it('SIGKILL at any moment of a write leaves a sound file and rising fences', async () => {
   const path = folder.file('killed.db');
   let greatest = 0n;
-  for (let round = 0; round < 12; round += 1) {
+  for (let round = 0; round < 8; round += 1) {
     const writers = await Promise.all([0, 1].map(() => startWorker(path, ['churn', 'x'])));
     await Promise.all(writers.map((writer) => writer.said('fence')));
     await sleep(Math.random() * 40);
@@ -96,7 +96,8 @@ it('a child that outlives its killed parent does not keep the lock', async () =>
   expect(children).toHaveLength(1);
   holder.kill('SIGKILL');
   const killedAt = performance.now();
-  await claimSoon(path, 'next', ttlMs + 1_000);
-  expect(performance.now() - killedAt).toBeLessThan(ttlMs + 1_000);
-  process.kill(Number(children[0]), 'SIGKILL');
+  onTestFinished(() => void process.kill(Number(children[0]), 'SIGKILL'));
+  await claimSoon(path, 'next');
+  // Within a second after its time to live, with room for a busy machine; the child lives for twenty.
+  expect(performance.now() - killedAt).toBeLessThan(ttlMs + 5_000);
 });
