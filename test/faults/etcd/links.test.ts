@@ -5,6 +5,7 @@ import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { later } from '../../support/patience.ts';
 import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { expectToldInTime, witness } from './witness.ts';
@@ -125,7 +126,7 @@ describe.concurrent('a link to etcd fails', () => {
     const { locks, every } = await proxied();
     await warm(locks, 10_000);
     every((proxy) => proxy.holdReplies());
-    const acquired = locks.mutex('lost-claim').acquire({ ttlMs: 10_000 });
+    const acquired = later(locks.mutex('lost-claim').acquire({ ttlMs: 10_000 }));
     await until('the claim did not arrive', async () => (await keysOf('lost-claim')).length === 1);
     every((proxy) => proxy.cut());
     every((proxy) => proxy.pass());
@@ -140,7 +141,7 @@ describe.concurrent('a link to etcd fails', () => {
     await warm(locks, 20_000);
     every((proxy) => proxy.holdReplies());
     const controller = new AbortController();
-    const acquired = locks.mutex('abort').acquire({ signal: controller.signal, ttlMs: 20_000 });
+    const acquired = later(locks.mutex('abort').acquire({ signal: controller.signal, ttlMs: 20_000 }));
     await until('the claim did not arrive', async () => (await keysOf('abort')).length === 1);
     controller.abort(new Error('enough'));
     await expect(acquired).rejects.toThrow('enough');
@@ -151,7 +152,7 @@ describe.concurrent('a link to etcd fails', () => {
   it('row 54: a waiter whose watch was compacted away while it was cut off still gets in', async () => {
     const { locks, every } = await proxied();
     const holder = await locksOn(cluster.client()).mutex('compacted').acquire();
-    const waiting = locks.mutex('compacted').acquire();
+    const waiting = later(locks.mutex('compacted').acquire());
     await until('nobody waits', async () => (await keysOf('compacted')).length === 2);
     await sleep(300);
     every((proxy) => proxy.refuse());
@@ -170,7 +171,7 @@ describe.concurrent('a link to etcd fails', () => {
   it('row 54: a watch on a dead link is noticed, and the waiter woken', async () => {
     const { locks, every } = await proxied();
     const holder = await locksOn(cluster.client()).mutex('dead-watch').acquire();
-    const waiting = locks.mutex('dead-watch').acquire();
+    const waiting = later(locks.mutex('dead-watch').acquire());
     await until('nobody waits', async () => (await keysOf('dead-watch')).length === 2);
     await sleep(300);
     every((proxy) => proxy.drop('both'));

@@ -1,10 +1,11 @@
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
+import { later } from '../../support/patience.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 
 let server: PostgresServer;
@@ -14,7 +15,11 @@ beforeAll(async () => {
   server = await startPostgres();
   stage = await AdvisoryStage.on(server);
 });
-afterEach(() => stage?.end());
+const children: ChildProcess[] = [];
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  await stage?.end();
+});
 afterAll(() => server?.stop());
 
 interface Seen {
@@ -53,7 +58,7 @@ describe('many processes on one advisory lock', () => {
     const processes = [1, 2, 3, 4].map(() => stage.locks());
     const { seen, together } = await contend(processes, performance.now() + 2_500);
     expect(together).toBe(0);
-    expect(seen.length).toBeGreaterThan(100);
+    expect(seen.length).toBeGreaterThan(30);
     const fences = seen.map(({ fence }) => fence);
     expect(fences).toEqual([...fences].sort((a, b) => Number(a - b)));
     // Nothing is left but what shows that a session is ours.
@@ -85,12 +90,13 @@ describe('many processes on one advisory lock', () => {
     const start = async (name: string) => {
       const script = fileURLToPath(new URL('./support/advisory-holder.ts', import.meta.url));
       const child = fork(script, [stage.url, name], { execArgv: ['--import', 'tsx'] });
+      children.push(child);
       await once(child, 'message');
       return child;
     };
     const [killed, stopped] = await Promise.all([start('killed'), start('stopped')]);
     const locks = stage.locks();
-    const next = locks.mutex('killed').acquire();
+    const next = later(locks.mutex('killed').acquire());
     stopped.kill('SIGSTOP');
     killed.kill('SIGKILL');
     (await next).assertHeld();

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { startFaultProxy } from '../../support/fault-proxy.ts';
+import { renewed } from '../../support/renewed.ts';
 import { findProgram } from '../../support/servers/find.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 
@@ -36,13 +36,13 @@ async function swallow(way: 'both' | 'toClient' | 'toServer'): Promise<void> {
     .mutex(name)
     .acquire({ waitMs: 60_000 })
     .then(() => performance.now());
-  // Longer than one renewal takes, so that it was renewed at least once.
-  await sleep(3_500);
-  hold.assertHeld();
+  next.catch(() => {});
+  await renewed(hold);
   const silentAt = performance.now();
   proxy.drop(way);
   const lostAt = await lost;
-  expect(lostAt - silentAt).toBeLessThan(8_500);
+  // Eight seconds, and room for a busy machine.
+  expect(lostAt - silentAt).toBeLessThan(12_000);
   // The proxy passes on that we have hung up, so the server frees the lock: no earlier than we were told.
   expect(lostAt).toBeLessThanOrEqual(await next);
   expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
@@ -80,7 +80,7 @@ async function leaveIdle(): Promise<void> {
     (await locks.mutex('idle').acquire({ waitMs: 30_000 })).assertHeld();
     const tookMs = performance.now() - startedAt;
     expect(tookMs).toBeGreaterThan(2_500);
-    expect(tookMs).toBeLessThan(7_000);
+    expect(tookMs).toBeLessThan(7_500);
   } finally {
     wake();
   }
@@ -94,9 +94,9 @@ async function vanish(): Promise<void> {
   const { stdout } = await promisify(execFile)('unshare', args, { timeout: 60_000 });
   const { lostAfterMs, freedAfterMs, how } = JSON.parse(stdout) as Record<string, number | string>;
   expect(how).toBe('session');
-  expect(lostAfterMs).toBeLessThanOrEqual(8_500);
+  expect(lostAfterMs).toBeLessThanOrEqual(12_000);
   expect(freedAfterMs).toBeGreaterThan(lostAfterMs as number);
-  expect(freedAfterMs).toBeLessThan(20_000);
+  expect(freedAfterMs).toBeLessThan(25_000);
 }
 
 const CASES: Readonly<Record<string, () => Promise<void>>> = {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bindFence } from '../../../src/stores/postgres/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually } from '../../redis/support/stage.ts';
+import { eventually, later } from '../../support/patience.ts';
 import { renewed } from '../../support/renewed.ts';
 import { makeClockShim } from '../../support/servers/clock-shim.ts';
 
@@ -33,7 +33,7 @@ describe('row 47: the server’s clock is set forward', () => {
     const others = stage.locks({ ttlMs: 4_000 });
     const hold = await locks.mutex('forward').acquire();
     const reader = await locks.readWriteLock('forward-rw').read.acquire();
-    const waiting = others.mutex('forward').acquire();
+    const waiting = later(others.mutex('forward').acquire());
     await stage.listening('forward', 1);
     await stage.query("CREATE TABLE ledger (what text); SELECT holdfast.require_fence('ledger')");
 
@@ -98,7 +98,7 @@ describe('row 47: the server’s clock is set back', () => {
       await locks.readWriteLock('dead-rw').read.acquire(),
       await locks.semaphore('dead-permits', { permits: 2 }).acquire({ permits: 2 }),
     ];
-    const waiting = others.mutex('dead').acquire();
+    const waiting = later(others.mutex('dead').acquire());
     await stage.listening('dead', 1);
     await setClock(0);
     const view = await others.inspect('dead');

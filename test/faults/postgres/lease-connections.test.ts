@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { start, stopAll } from '../../cli/support/holdfast.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually } from '../../redis/support/stage.ts';
+import { eventually, later } from '../../support/patience.ts';
 import { renewed } from '../../support/renewed.ts';
 
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
@@ -36,7 +36,7 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
     const [holder, waiter] = [stage.locks({ library }), stage.locks({ library })];
     const name = `wake-${library}`;
     const hold = await holder.mutex(name).acquire();
-    const pending = waiter.mutex(name).acquire();
+    const pending = later(waiter.mutex(name).acquire());
     await stage.listening(name, 1);
     await terminate();
     await hold.release();
@@ -61,7 +61,7 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
 it('row 40: no statement of ours leaves a transaction open, so idle_in_transaction_session_timeout ends nothing', async () => {
   const locks = stage.locks({ ttlMs: 900 });
   const hold = await locks.mutex('open').acquire();
-  const pending = locks.mutex('open').acquire();
+  const pending = later(locks.mutex('open').acquire());
   for (let n = 0; n < 10; n += 1) {
     const open = await stage.query(
       "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
@@ -117,7 +117,7 @@ it('a waiter whose process was killed is passed over at once', async () => {
   const hold = await locks.mutex('dead').acquire();
   const process = await start(['run', 'dead', '--wait', '60s', '--', 'true'], { HOLDFAST_URL: stage.url });
   await stage.listening('dead', 1);
-  const pending = stage.locks().mutex('dead').acquire();
+  const pending = later(stage.locks().mutex('dead').acquire());
   await stage.listening('dead', 2);
   const listeners = async (): Promise<number> =>
     (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted")).length;
@@ -138,7 +138,7 @@ it('a waiter that does not come when it is called is passed over after five seco
   await silent.claim(waiter);
   const watch = await silent.watch(waiter, () => {});
   await silent.claim(waiter);
-  const pending = other.mutex('silent').acquire();
+  const pending = later(other.mutex('silent').acquire());
   await eventually('both wait', async () => (await holder.inspect('silent')).waiters.length === 2);
   await hold.release();
   const startedMs = performance.now();

@@ -3,7 +3,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ClaimRequest } from '../../../src/store/store.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually } from '../../redis/support/stage.ts';
+import { eventually, later } from '../../support/patience.ts';
 
 let stage: LeaseStage;
 beforeEach(async () => {
@@ -24,7 +24,7 @@ describe.each(['pg.Pool', 'postgres.js'] as const)(
       const others = stage.locks({ library, waitMs: 30_000 });
       const hold = await locks.mutex('kept').acquire();
       const reader = await locks.readWriteLock('kept-rw').read.acquire();
-      const pending = others.mutex('kept').acquire();
+      const pending = later(others.mutex('kept').acquire());
       await eventually('it waits', async () => (await locks.inspect('kept')).waiters.length === 1);
       await stage.server.restartImmediately();
       // What is renewed now is what the server has kept.

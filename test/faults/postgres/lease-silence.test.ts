@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually } from '../../redis/support/stage.ts';
+import { eventually, later } from '../../support/patience.ts';
 import { renewed } from '../../support/renewed.ts';
 
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
@@ -95,7 +95,7 @@ it('row 42: a listening connection on a dead link costs some seconds, not the re
     waitMs: 50_000,
   });
   const hold = await stage.locks({ ttlMs: 60_000 }).mutex('deaf').acquire();
-  const pending = waiter.mutex('deaf').acquire();
+  const pending = later(waiter.mutex('deaf').acquire());
   await stage.listening('deaf', 1);
   proxy.drop('both');
   await hold.release();
@@ -137,7 +137,7 @@ describe('a backend that is stopped', () => {
     await stuck.connect();
     await stuck.query("BEGIN; SELECT * FROM holdfast.locks WHERE name = 'stuck' FOR UPDATE");
     const others = stage.locks({ ttlMs: 1_200 });
-    const pending = others.mutex('stuck').acquire();
+    const pending = later(others.mutex('stuck').acquire());
     for (let n = 0; n < 8; n += 1) {
       await (await locks.mutex(`free-${n}`).acquire()).release();
       await sleep(200);
@@ -157,7 +157,7 @@ it('an abort in the very moment of the grant leaves nothing behind', async () =>
   await (await locks.mutex('warm').acquire()).release();
   for (let n = 0; n < 40; n += 1) {
     const controller = new AbortController();
-    const pending = locks.mutex('abort').acquire({ signal: controller.signal });
+    const pending = later(locks.mutex('abort').acquire({ signal: controller.signal }));
     if (n % 2 === 0) setImmediate(() => controller.abort());
     else setTimeout(() => controller.abort(), n / 20);
     await pending.then(

@@ -5,6 +5,7 @@ import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
+import { later } from '../../support/patience.ts';
 import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
 import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
@@ -86,7 +87,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   it('row 56: a link that is cut and comes back costs no hold and no place in line', async () => {
     const { locks, every } = await proxied({ sessionMs: 6_000 });
     const [hold, blocker] = [await locks.mutex('cut').acquire(), await others().mutex('cut-line').acquire()];
-    const waiting = locks.mutex('cut-line').acquire();
+    const waiting = later(locks.mutex('cut-line').acquire());
     await until('nobody waits', async () => (await nodesOf(direct, 'cut-line')).length === 2);
     const before = [...(await nodesOf(direct, 'cut-line'))].sort();
     for (let round = 0; round < 4; round += 1) {
@@ -122,7 +123,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
       // The lock's node is there, so that the claim is one request.
       await (await locks.mutex(name).acquire()).release();
       every((proxy) => proxy.holdReplies());
-      const acquired = locks.mutex(name).acquire();
+      const acquired = later(locks.mutex(name).acquire());
       await until('the claim did not arrive', async () => (await nodesOf(direct, name)).length === 1);
       every((proxy) => proxy.cut());
       every((proxy) => proxy.pass());
@@ -205,7 +206,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   it('row 57: who waits when its session is ended waits on in the next one', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
     const blocker = await others().mutex('ended-line').acquire();
-    const waiting = locks.mutex('ended-line').acquire();
+    const waiting = later(locks.mutex('ended-line').acquire());
     await until('nobody waits', async () => (await nodesOf(direct, 'ended-line')).length === 2);
     await endSession(client);
     const isBack = async (): Promise<boolean> => {
