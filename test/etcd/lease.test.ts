@@ -4,6 +4,7 @@ import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { Lease } from '../../src/stores/etcd/lease.ts';
 import { secondsFor } from '../../src/stores/etcd/lease-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { later } from '../support/patience.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
 
@@ -72,7 +73,7 @@ describe('fences of etcd', () => {
     const locks = createLocks(etcdStore(cluster.client()));
     atTheEnd(() => locks.close({ drainMs: 0 }));
     const first = await locks.mutex('waited-for').acquire();
-    const waiting = locks.mutex('waited-for').acquire();
+    const waiting = later(locks.mutex('waited-for').acquire());
     while ((await locks.inspect('waited-for')).waiters.length === 0);
     const other = await locks.mutex('other').acquire();
     await first.release();

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { counted } from '../../bench/etcd/counted.ts';
 import { createLocks, type Locks, type LocksOptions } from '../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
+import { later } from '../support/patience.ts';
 import { renewed } from '../support/renewed.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
@@ -125,7 +126,7 @@ describe.concurrent('leases', () => {
   it('a hold by hand-over lives as long as it was asked to, not as long as its place in line did', async () => {
     const locks = open();
     const holder = await locks.mutex('short-hold').acquire();
-    const waiting = locks.mutex('short-hold').acquire({ ttlMs: 1_500 });
+    const waiting = later(locks.mutex('short-hold').acquire({ ttlMs: 1_500 }));
     await sleep(300);
     await holder.release();
     const hold = await waiting;
@@ -214,7 +215,7 @@ describe.concurrent('lines', () => {
     const writer = await lock.write.acquire();
     const readers = [1, 2, 3].map(() => lock.read.acquire());
     await until('not all wait', async () => (await keysOf('rw')).length === 4);
-    const last = lock.write.acquire();
+    const last = later(lock.write.acquire());
     await until('not all wait', async () => (await keysOf('rw')).length === 5);
     await writer.release();
     const inside = await Promise.all(readers);
