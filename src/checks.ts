@@ -67,10 +67,11 @@ export function checkTrait({ traits }: Store, trait: 'counting' | 'remembers', p
 
 /** Input can be anything, also a symbol, a megabyte of text or an object that has no text. */
 export function show(value: unknown): string {
+  if (value instanceof Error) return String(value);
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)
-      : typeof value === 'object' && value !== null
+      : value !== null && typeof value === 'object'
         ? 'an object'
         : String(value);
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;

@@ -94,9 +94,8 @@ export function isEvent(event: unknown): event is keyof LockEvents {
 export function callListener(name: string, call: () => unknown): void {
   // It may be asynchronous, whatever its type says.
   (async () => call())().catch((error: unknown) =>
-    process.emitWarning(
-      `A holdfast listener for "${name}" threw: ${error instanceof Error ? error : show(error)}`,
-      { code: 'HOLDFAST_LISTENER' },
-    ),
+    process.emitWarning(`A holdfast listener for ${name} threw: ${show(error)}`, {
+      code: 'HOLDFAST_LISTENER',
+    }),
   );
 }

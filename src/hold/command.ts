@@ -84,26 +84,26 @@ export class Commands {
     const end = Math.ceil((now + limitMs) / grid) * grid;
     const found = this.#batches.get(end);
     if (found !== undefined) return found;
-    const batch: Batch = { controller: new AbortController(), pending: new Bag() };
+    const controller = new AbortController();
+    const pending: Batch['pending'] = new Bag();
+    const batch = { controller, pending };
     // One signal for many commands: their number of listeners is no leak.
-    setMaxListeners(0, batch.controller.signal);
+    setMaxListeners(0, controller.signal);
     this.#batches.set(end, batch);
     this.#clock.startTimer(end - now, () => {
       this.#batches.delete(end);
-      const [first] = batch.pending.all;
+      const [first] = pending.all;
       if (first === undefined) return;
-      batch.controller.abort(silence(first));
+      controller.abort(silence(first));
       // A store that knows why there was no answer says so now.
-      this.#clock.startTimer(0, () => expire(batch));
+      this.#clock.startTimer(0, () => {
+        for (const command of [...pending.all]) {
+          command.isLate = true;
+          command.onFailure(silence(command));
+        }
+      });
     });
     return batch;
-  }
-}
-
-function expire({ pending }: Batch): void {
-  for (const command of [...pending.all]) {
-    command.isLate = true;
-    command.onFailure(silence(command));
   }
 }
 
@@ -126,13 +126,11 @@ export function unknownOutcome(message: string, cause?: unknown): StoreError {
 
 /** Whatever else a store throws, nothing is known of what it did. */
 function asHoldfastError(error: unknown): unknown {
-  return CODES.test(`${(error as { code?: unknown } | null)?.code}`)
-    ? error
-    : unknownOutcome(`The store failed: ${error instanceof Error ? error.message : show(error)}`, error);
+  return CODES.test(codeOf(error)) ? error : unknownOutcome(`The store failed: ${show(error)}`, error);
 }
 
 /** An error is known by its code, not its class: a store may come from another copy of this package. */
-const CODES = /^(?:STORE|QUORUM|LINE_FULL|MODE_MISMATCH|UNSUPPORTED|INVALID_ARGUMENT|CLOSED)$/;
+const CODES = /^(STORE|QUORUM|LINE_FULL|MODE_MISMATCH|UNSUPPORTED|INVALID_ARGUMENT|CLOSED)$/;
 
 /** May the command have had an effect? */
 export function isUnknown(error: unknown): boolean {
@@ -140,6 +138,9 @@ export function isUnknown(error: unknown): boolean {
 }
 
 export function isStoreError(error: unknown): error is StoreError {
-  const code = (error as { code?: unknown } | null)?.code;
-  return code === 'STORE' || code === 'QUORUM';
+  return /^(STORE|QUORUM)$/.test(codeOf(error));
+}
+
+export function codeOf(error: unknown): string {
+  return `${(error as { code?: unknown } | null | undefined)?.code}`;
 }

@@ -1,7 +1,7 @@
 import type { Core } from '../core.ts';
 import { DEFAULTS, type PollBounds } from '../options.ts';
 import type { ClaimRef } from '../store/store.ts';
-import { isStoreError, isUnknown } from './command.ts';
+import { codeOf, isStoreError, isUnknown } from './command.ts';
 import { backoff, pause } from './pause.ts';
 
 /** The last command about a claim. Resolves to whether it found the claim. */
@@ -32,7 +32,9 @@ export async function sendAgain(
   for (let error = failure, unknown = false, attempt = 0; ; attempt += 1) {
     unknown ||= isUnknown(error);
     const delayMs = backoff(clock, attempt, delays);
-    if (!isStoreError(error) || clock.monotonicMs() + delayMs >= endMs) throw error;
+    // With its client closed there is nobody to say it to any more.
+    const isOver = !isStoreError(error) || codeOf(error.cause) === 'CLOSED';
+    if (isOver || clock.monotonicMs() + delayMs >= endMs) throw error;
     await pause(clock, delayMs, { keepAlive: delays === AWAITED });
     try {
       return { found: await commands.run(send, Math.min(TRY_MS, endMs - clock.monotonicMs())), unknown };

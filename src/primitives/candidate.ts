@@ -3,6 +3,7 @@ import type { Core, Stoppable } from '../core.ts';
 import { ClosedError, type LossReason } from '../errors.ts';
 import { callListener } from '../events.ts';
 import { onAbort } from '../hold/abort.ts';
+import { codeOf } from '../hold/command.ts';
 import type { Grant } from '../hold/grant.ts';
 import { GrantHold, type Hold } from '../hold/hold.ts';
 import { backoff, pause } from '../hold/pause.ts';
@@ -78,7 +79,7 @@ export class Campaign implements Candidate, Stoppable {
         await this.#serve(await this.#campaign(signal));
         failures = 0;
       } catch (error) {
-        if (signal.aborted || (error as { code?: unknown }).code === 'CLOSED') return;
+        if (signal.aborted || codeOf(error) === 'CLOSED') return;
         // A full line, a disagreement on the mode, a handler that threw: the `refused` event or `onLost` has told it. Stand again later.
         await pause(clock, backoff(clock, failures++, RETRY), { signal });
       }

@@ -165,9 +165,9 @@ describe('events', () => {
     process.off('warning', onWarning);
     expect(calls).toBe(1);
     expect(warnings).toMatchObject([
-      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "acquired" threw: Error: listener' },
-      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "acquired" threw: an object' },
-      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for "released" threw: an object' },
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for acquired threw: Error: listener' },
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for acquired threw: an object' },
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for released threw: an object' },
     ]);
     expect(() => one.on('nonsense' as 'lost', () => {})).toThrow(/must be an event/);
   });

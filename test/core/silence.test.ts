@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLocks, type LocksOptions, StoreError } from '../../src/index.ts';
+import { ClosedError, createLocks, type LocksOptions, StoreError } from '../../src/index.ts';
 import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory-handle.ts';
 import { makeWorld, outcomeOf } from '../support/world.ts';
@@ -98,5 +98,31 @@ describe('a store that falls silent', () => {
     expect((await settles(clock, locks.mutex('a').acquire({ waitMs: 2_000 }))).error).toBe(failure);
     // Nothing was done, so nothing is left to remove, and closing has nothing to wait for.
     expect((await settles(clock, locks.close())).tookMs).toBeLessThan(100);
+  });
+
+  it('is not asked again once its client has been closed, and closing does not wait for it', async () => {
+    const { clock, store } = makeWorld();
+    const failure = new StoreError('not sent', {
+      applied: 'no',
+      cause: new ClosedError('closed by its owner'),
+    });
+    const ended = connectionTo(store);
+    const locks = createLocks(ended, { clock });
+    const failures: unknown[] = [];
+    locks.on('releaseFailed', ({ error }) => failures.push(error));
+    await locks.mutex('a').acquire();
+    const hold = await locks.mutex('b').acquire();
+    ended.release = () => Promise.reject(failure);
+    const released = await settles(clock, hold.release());
+    expect(released.error).toBe(failure);
+    expect(released.tookMs).toBeLessThan(100);
+    const kept = await settles(
+      clock,
+      locks.withLock('c', () => 7),
+    );
+    expect(kept.value).toBe(7);
+    expect(kept.tookMs).toBeLessThan(100);
+    expect((await settles(clock, locks.close({ drainMs: 0 }))).tookMs).toBeLessThan(100);
+    expect(failures).toEqual([failure, failure, failure]);
   });
 });
