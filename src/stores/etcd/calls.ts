@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
-import { StoreError } from '../../errors.ts';
+import { ClosedError, StoreError } from '../../errors.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
+import { errorText } from '../error-text.ts';
 import type {
   EtcdClient,
   GrantReply,
@@ -33,6 +34,8 @@ export interface Granted {
 export class Calls {
   readonly #client: EtcdClient;
   readonly #clock: Clock;
+  /** What the client has last failed for. While it asks no member, since all have failed so often, that is why. */
+  #lastError: unknown = null;
 
   constructor(client: EtcdClient, clock: Clock) {
     this.#client = client;
@@ -109,7 +112,8 @@ export class Calls {
     try {
       return await send(options, () => attempts);
     } catch (error) {
-      throw asStoreError(error, what, attempts);
+      if (!isBreakerOpen(error)) this.#lastError = error;
+      throw asStoreError(error, what, attempts, this.#lastError ?? error);
     }
   }
 }
@@ -117,21 +121,29 @@ export class Calls {
 /** Answers that mean that the request was looked at and turned down. */
 const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
 
-function asStoreError(error: unknown, what: string, attempts: number): StoreError {
+function asStoreError(error: unknown, what: string, attempts: number, cause: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorText(error);
+  if (attempts === 0 && message.includes('client was already closed')) {
+    const closed = new ClosedError('The etcd client has been closed');
+    return new StoreError(`${what} was not sent: the client has been closed`, {
+      cause: closed,
+      applied: 'no',
+    });
+  }
   const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
   const isDefinite = attempts === 1 ? DEFINITE.has(code) : attempts === 0 && wasNotSent(error, message);
   const applied = isDefinite ? 'no' : 'unknown';
-  return new StoreError(`${what} failed at etcd: ${message}`, { cause: error, applied });
+  return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
 }
 
-/** The password was refused, or every member has failed so often that none was asked. Nothing else is taken for it: a client may not count its tries. */
+/** The password was refused, or none is wanted, or every member has failed so often that none was asked. Nothing else is taken for it: a client may not count its tries. */
 function wasNotSent(error: unknown, message: string): boolean {
-  return (
-    message.includes('authentication failed') ||
-    (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true
-  );
+  return /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
+}
+
+function isBreakerOpen(error: unknown): boolean {
+  return (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true;
 }
 
 /** The lease of a write had ended, so the write did not happen. */

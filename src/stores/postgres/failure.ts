@@ -1,4 +1,5 @@
 import { StoreError } from '../../errors.ts';
+import { errorText } from '../error-text.ts';
 
 /** `ab123`, as every error that the server itself tells of. */
 const SQLSTATE = /^[0-9A-Z]{5}$/;
@@ -32,7 +33,7 @@ export function stateIn(error: unknown): string | null {
 /** What a failed statement means: unknown, unless the server itself said that it failed, for then nothing of it stays. */
 export function failureOf(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const message = error instanceof Error && error.message !== '' ? error.message : String(error);
+  const message = errorText(error);
   const state = sqlStateOf(error);
   const hint = state === null ? undefined : HINTS[state];
   const text = `PostgreSQL: ${message}${hint === undefined ? '' : ` (${hint})`}`;

@@ -1,7 +1,8 @@
 import type { Clock } from '../../clock.ts';
-import { type Applied, InvalidArgumentError, QuorumError, type Vote } from '../../errors.ts';
+import { type Applied, ClosedError, InvalidArgumentError, QuorumError, type Vote } from '../../errors.ts';
 import { Commands } from '../../hold/command.ts';
 import type { ClaimRef } from '../../store/store.ts';
+import { errorText } from '../error-text.ts';
 import { Ballot } from './ballot.ts';
 import type { QuorumNode } from './node.ts';
 import { NodeTurns } from './node-turns.ts';
@@ -141,11 +142,27 @@ export class Panel {
   }
 
   quorumError(verb: string, votes: readonly Vote[], applied: Applied): QuorumError {
-    const text = votes.map(({ node, answer }) => `${node} ${answer}`).join(', ');
-    return new QuorumError(`No majority of ${this.size} nodes answered the ${verb}: ${text}`, votes, applied);
+    const text = votes.map(({ node, answer, error }) => `${node} ${answer}${because(error)}`).join(', ');
+    const failure = `No majority of ${this.size} nodes answered the ${verb}: ${text}`;
+    const error = new QuorumError(failure, votes, applied);
+    const causes = votes.flatMap((vote) => (vote.answer === 'failed' ? [causeOf(vote.error)] : []));
+    // With all clients closed, nobody needs to try again.
+    if (causes.every((cause) => cause instanceof ClosedError)) error.cause = causes[0];
+    return error;
   }
 
   #between({ min, max }: { min: number; max: number }): number {
     return min + this.clock.random() * (max - min);
   }
+}
+
+/** In brackets: why a node has failed, as its client said. */
+function because(error: unknown): string {
+  if (error === undefined) return '';
+  return ` (${errorText(causeOf(error))})`;
+}
+
+/** What a node's own error is of, if it says so. */
+function causeOf(error: unknown): unknown {
+  return (error as { readonly cause?: unknown } | undefined)?.cause ?? error;
 }

@@ -1,7 +1,6 @@
-import { StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
 import type { Script } from './batch.ts';
-import { failureOf, isNoScript, notSent } from './failure.ts';
+import { failureOf, isNoScript, outOfTime } from './failure.ts';
 import type { Gate } from './gate.ts';
 
 /** One command, or one script that is not worth batching, with the same promises as a batch. `beside`: a command without keys goes where this key is. */
@@ -17,7 +16,7 @@ export async function sendAlone(
     gate.link.send(name, args, beside).catch((error: unknown) => {
       throw failureOf(error);
     }),
-    new StoreError('Redis did not answer within the time limit', { applied: 'unknown' }),
+    () => outOfTime(true, gate.link),
     signal,
   );
 }
@@ -43,14 +42,14 @@ async function gateOpen(gate: Gate, signal: AbortSignal | undefined): Promise<vo
   const open = new Promise<void>((resolve, reject) => {
     gate.onceOpen((refusal) => (refusal === null ? resolve() : reject(refusal)));
   });
-  await raced(open, notSent('no connection within the time limit'), signal);
+  await raced(open, () => outOfTime(false, gate.link), signal);
 }
 
-async function raced<T>(work: Promise<T>, failure: Error, signal: AbortSignal | undefined): Promise<T> {
+async function raced<T>(work: Promise<T>, failure: () => Error, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await work;
   return await new Promise<T>((resolve, reject) => {
-    const stop = onAbort(signal, () => reject(failure));
-    if (signal.aborted) reject(failure);
+    const stop = onAbort(signal, () => reject(failure()));
+    if (signal.aborted) reject(failure());
     work.then(resolve, reject).finally(stop);
   });
 }

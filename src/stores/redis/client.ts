@@ -24,6 +24,8 @@ export function clusterNodesOf(client: RedisClient | RedisClusterClient): Cluste
 
 /** Throws `InvalidArgumentError` for what is neither, before any command is sent. */
 export function linkOf(client: RedisClient): Link {
+  if (typeof client === 'string')
+    throw new InvalidArgumentError('client', 'must be a Redis client; a URL is for openLocks');
   if (client === null || typeof client !== 'object')
     throw new InvalidArgumentError('client', 'must be a Redis client');
   if ('isCluster' in client && client.isCluster === true) {

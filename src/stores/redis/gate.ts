@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { ClosedError, type HoldfastError, UnsupportedError } from '../../errors.ts';
-import { failureOf, notSent } from './failure.ts';
+import { clientEnded, failureOf, notSent } from './failure.ts';
 import type { Link } from './link.ts';
 
 const VERSION_MIN = [6, 2] as const;
@@ -67,15 +67,18 @@ export class Gate {
   #proceed(): void {
     if (this.#closed) return;
     const { link } = this;
-    if (link.whyClosed !== null) this.#answer(notSent(link.whyClosed));
-    else if (!link.isReady) {
+    if (link.whyClosed !== null) this.#answer(clientEnded(link.whyClosed, link.lastError));
+    else if (link.isReady && this.#checked) this.#answer(null);
+    else if (link.isReady) this.#check();
+    // A password that is wrong is so for longer than a command waits. The client tries on, and so may whoever asked.
+    else if (link.isRefused) this.#answer(notSent('the server has turned the client away', link.lastError));
+    else {
       link.onceReady(() => {
         // Behind it may be another server now.
         this.#checked = false;
         this.#proceed();
       });
-    } else if (this.#checked) this.#answer(null);
-    else this.#check();
+    }
   }
 
   #check(): void {
@@ -84,7 +87,7 @@ export class Gate {
         this.#checked = refusal === null;
         this.#answer(refusal);
       },
-      (error: unknown) => this.#answer(notSent(failureOf(error).message)),
+      (error: unknown) => this.#answer(notSent('the server could not be asked', failureOf(error))),
     );
   }
 

@@ -1,3 +1,4 @@
+import { Complaints } from './complaints.ts';
 import { type Link, type Listening, reconnectDelayMs } from './link.ts';
 
 /** What is used of an ioredis client. */
@@ -23,6 +24,7 @@ export function ioredisLink(client: IoredisClient): Link {
 
 class IoredisLink implements Link {
   readonly #client: IoredisClient;
+  readonly #complaints: Complaints;
   #breaks = 0;
   #isCounting = false;
   readonly #onBreak = (): void => {
@@ -31,6 +33,7 @@ class IoredisLink implements Link {
 
   constructor(client: IoredisClient) {
     this.#client = client;
+    this.#complaints = Complaints.of(client, 'ready');
   }
 
   get breaks(): number {
@@ -39,7 +42,19 @@ class IoredisLink implements Link {
     return this.#breaks;
   }
 
+  get lastError(): Error | null {
+    if (this.#complaints.last !== null) return this.#complaints.last;
+    // An owner who does not listen to its errors is not told of any, and then nobody is.
+    const { connector } = this.#client as { readonly connector?: { readonly firstError?: unknown } };
+    return connector?.firstError instanceof Error ? connector.firstError : null;
+  }
+
+  get isRefused(): boolean {
+    return this.#complaints.isRefused;
+  }
+
   leave(): void {
+    this.#complaints.leave();
     if (this.#isCounting) this.#client.off('close', this.#onBreak);
     this.#isCounting = false;
   }
@@ -60,12 +75,14 @@ class IoredisLink implements Link {
     const done = (): void => {
       this.#client.off('ready', done);
       this.#client.off('end', done);
+      stopHearing();
       callback();
     };
+    const stopHearing = this.#complaints.onRefused(done);
     this.#client.once('ready', done);
     this.#client.once('end', done);
     // A client made with lazyConnect waits for its first command, and ours would wait for the client.
-    if (this.#client.status === 'wait') this.#client.connect().catch(() => {});
+    if (this.#client.status === 'wait') this.#client.connect().catch(this.#complaints.hear);
   }
 
   send(name: string, args: string[]): Promise<unknown> {

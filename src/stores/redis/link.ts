@@ -19,7 +19,11 @@ export interface Link {
    * second answer is seen.
    */
   readonly breaks: number;
-  /** Calls back once, when it is ready or closed. */
+  /** Why it is not ready, by what the client has complained of since it last was. It holds no password. */
+  readonly lastError: Error | null;
+  /** The server has turned it away, for its password or its rights. */
+  readonly isRefused: boolean;
+  /** Calls back once, when it is ready, closed or turned away. */
   onceReady(callback: () => void): void;
   /** `beside`: in a Cluster, a command without keys goes to the node that has this one. */
   send(name: string, args: string[], beside?: string): Promise<unknown>;

@@ -1,3 +1,4 @@
+import { Complaints } from './complaints.ts';
 import type { Link, Listening } from './link.ts';
 import { OwnClient } from './own-client.ts';
 
@@ -25,9 +26,19 @@ class NodeRedisLink implements Link {
   /** This client never sends twice: what has no answer when the connection breaks is rejected. */
   readonly breaks = 0;
   readonly #client: NodeRedisClient;
+  readonly #complaints: Complaints;
 
   constructor(client: NodeRedisClient) {
     this.#client = client;
+    this.#complaints = Complaints.of(client, 'ready');
+  }
+
+  get lastError(): Error | null {
+    return this.#complaints.last;
+  }
+
+  get isRefused(): boolean {
+    return this.#complaints.isRefused;
   }
 
   get isReady(): boolean {
@@ -35,15 +46,19 @@ class NodeRedisLink implements Link {
   }
 
   get whyClosed(): string | null {
-    return this.#client.isOpen ? null : 'the client is not open: call its connect() first';
+    return this.#client.isOpen
+      ? null
+      : 'the client is not open: it has been closed, or its connect() was not called';
   }
 
   onceReady(callback: () => void): void {
     const done = (): void => {
       this.#client.off('ready', done);
       this.#client.off('end', done);
+      stopHearing();
       callback();
     };
+    const stopHearing = this.#complaints.onRefused(done);
     this.#client.once('ready', done);
     this.#client.once('end', done);
   }
@@ -53,15 +68,17 @@ class NodeRedisLink implements Link {
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {
-    const listener = new NodeRedisListener(new OwnClient(this.#client), channel, listening);
+    const listener = new NodeRedisListener(OwnClient.like(this.#client), channel, listening);
     void listener.start();
     return { close: async () => listener.close() };
   }
 
-  leave(): void {}
+  leave(): void {
+    this.#complaints.leave();
+  }
 
   async close(): Promise<void> {
-    if (this.#client.isOpen) this.#client.destroy();
+    OwnClient.end(this.#client);
   }
 }
 

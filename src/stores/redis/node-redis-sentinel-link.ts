@@ -1,3 +1,4 @@
+import { Complaints } from './complaints.ts';
 import type { Link, Listening } from './link.ts';
 
 /** What is used of a node-redis Sentinel client. */
@@ -19,6 +20,7 @@ export interface NodeRedisSentinel {
 export class NodeRedisSentinelLink implements Link {
   readonly keyPrefix = '';
   readonly #client: NodeRedisSentinel;
+  readonly #complaints: Complaints;
   #breaks = 0;
   readonly #onBreak = (): void => {
     this.#breaks += 1;
@@ -26,6 +28,7 @@ export class NodeRedisSentinelLink implements Link {
 
   constructor(client: NodeRedisSentinel) {
     this.#client = client;
+    this.#complaints = Complaints.of(client, 'ready');
     for (const event of BREAKS) client.on(event, this.#onBreak);
   }
 
@@ -33,19 +36,31 @@ export class NodeRedisSentinelLink implements Link {
     return this.#breaks;
   }
 
+  get lastError(): Error | null {
+    return this.#complaints.last;
+  }
+
+  get isRefused(): boolean {
+    return this.#complaints.isRefused;
+  }
+
   get isReady(): boolean {
     return this.#client.isReady;
   }
 
   get whyClosed(): string | null {
-    return this.#client.isOpen ? null : 'the client is not open: call its connect() first';
+    return this.#client.isOpen
+      ? null
+      : 'the client is not open: it has been closed, or its connect() was not called';
   }
 
   onceReady(callback: () => void): void {
     const done = (): void => {
       for (const event of ['ready', 'end']) this.#client.off(event, done);
+      stopHearing();
       callback();
     };
+    const stopHearing = this.#complaints.onRefused(done);
     for (const event of ['ready', 'end']) this.#client.once(event, done);
   }
 
@@ -76,6 +91,7 @@ export class NodeRedisSentinelLink implements Link {
   }
 
   leave(): void {
+    this.#complaints.leave();
     for (const event of BREAKS) this.#client.off(event, this.#onBreak);
   }
 

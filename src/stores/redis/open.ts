@@ -3,12 +3,16 @@ import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
 import { clusterNodesOf, linkOf, type RedisClient, type RedisClusterClient } from './client.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
+import type { NodeRedisClient } from './node-redis-link.ts';
+import { OwnClient } from './own-client.ts';
 import { RedisStore } from './redis-store.ts';
 import { type Hosts, hostsIn } from './url.ts';
 
 const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…';
 const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-name';
 const SENTINEL_PORT = 26_379;
+/** How long a Sentinel may take to name the master. */
+const SENTINEL_MS = 3_000;
 
 interface OpenOptions {
   readonly clock?: Clock | undefined;
@@ -39,6 +43,8 @@ export async function openRedisSentinel(url: string, options: OpenOptions = {}):
     sentinels: hosts.addresses,
     // The Sentinels tell of a failover: otherwise a stopped master is waited for until a command has run out of time.
     failoverDetector: true,
+    // One that says nothing must not be waited for: the next may, and a client that is closed meanwhile waits for it too.
+    sentinelCommandTimeout: SENTINEL_MS,
     name: hosts.path,
   });
   return new RedisStore(linkOf(quiet(client)), { clock: options.clock }, true);
@@ -53,7 +59,7 @@ interface Ioredis {
 }
 
 interface NodeRedis {
-  createClient(options: object): RedisClient & Connecting;
+  createClient(options: object): NodeRedisClient;
   createCluster(options: object): RedisClusterClient & Connecting;
 }
 
@@ -64,7 +70,9 @@ interface Connecting {
 export async function openClient(url: string): Promise<RedisClient> {
   const ioredis = await loadIoredis();
   if (ioredis !== undefined) return quiet(new ioredis.Redis(url, OURS));
-  return connecting(quiet((await loadNodeRedis()).createClient({ url })));
+  const own = new OwnClient((await loadNodeRedis()).createClient({ url }));
+  own.connect().catch(() => {});
+  return own.client;
 }
 
 async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {

@@ -33,6 +33,7 @@ interface Internals {
       readonly existenceWatchers?: Record<string, Emitter>;
     };
     onSocketData?: (data: Buffer) => void;
+    onSocketError?: (error: unknown) => void;
     queue?: (request: unknown, callback?: Answered) => void;
     pendingBuffer?: Buffer | null;
     on?(event: 'state', listener: (state: number) => void): unknown;
@@ -42,6 +43,7 @@ interface Internals {
 
 const DISCONNECTED = 0;
 const CONNECTING = 1;
+const CLOSING = -1;
 const CLOSED = -2;
 
 const managerOf = (client: RawClient): Internals['connectionManager'] =>
@@ -114,6 +116,44 @@ export function forgetPartialPackets(client: RawClient): () => void {
 
 /** Its owner has closed it. The client itself tells nobody. */
 export const isClosed = (client: RawClient): boolean => managerOf(client)?.state === CLOSED;
+
+/** Calls back when its owner closes it, also before its first connection, of which the client says nothing itself. The result ends that. */
+export function onClosing(client: RawClient, callback: () => void): () => void {
+  const manager = managerOf(client);
+  if (manager?.on === undefined) return () => {};
+  const onState = (state: number): void => {
+    if (state === CLOSING || state === CLOSED) callback();
+  };
+  manager.on('state', onState);
+  return () => manager.removeListener?.('state', onState);
+}
+
+/** What each client could last not connect for. */
+const errors = new WeakMap<object, unknown>();
+
+/** The client tells nobody why it cannot connect. */
+export function showErrors(client: RawClient): void {
+  const manager = managerOf(client);
+  const onError = manager?.onSocketError;
+  if (manager === undefined || typeof onError !== 'function' || Object.hasOwn(manager, 'onSocketError'))
+    return;
+  manager.onSocketError = function shown(this: unknown, error: unknown): void {
+    errors.set(manager, error);
+    onError.call(this, error);
+  };
+}
+
+/** Why the last connection failed; `undefined` when that is not known. */
+export function lastError(client: RawClient): unknown {
+  const manager = managerOf(client);
+  return manager === undefined ? undefined : errors.get(manager);
+}
+
+/** It is connected now. */
+export function forgetError(client: RawClient): void {
+  const manager = managerOf(client);
+  if (manager !== undefined) errors.delete(manager);
+}
 
 /** The header of the answer that is being handed over, of each client. */
 const answers = new WeakMap<object, bigint | null>();

@@ -1,8 +1,9 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { StoreError } from '../../errors.ts';
+import { ClosedError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
 import { DEFAULTS } from '../../options.ts';
+import { errorText } from '../error-text.ts';
 import { Calls } from './calls.ts';
 import { type RawClient, STATE } from './client.ts';
 import { Gate } from './gate.ts';
@@ -10,12 +11,16 @@ import {
   closeForGood,
   connectOnce,
   dropLink,
+  forgetError,
   forgetPartialPackets,
   forgetWatch,
   guardAnswers,
   isClosed,
   keepProcessAlive,
+  lastError,
+  onClosing,
   showAnswers,
+  showErrors,
 } from './internals.ts';
 import { Liveness } from './liveness.ts';
 import { Pulse } from './pulse.ts';
@@ -30,6 +35,18 @@ const PING_SHARE = 1 / 3;
 /** Why a session is over. */
 type End = 'expired' | 'refused' | 'closed';
 
+const ENDS: Readonly<Record<End, string>> = {
+  expired: 'The session has expired',
+  refused: 'ZooKeeper has refused the login',
+  closed: 'The client has been closed',
+};
+
+/** For one that its owner has closed, the cause says to whoever would try again that nobody listens any more. */
+function whyOver(end: End): StoreError {
+  const cause = end === 'closed' ? new ClosedError(ENDS.closed) : undefined;
+  return new StoreError(ENDS[end], { applied: 'no', cause });
+}
+
 /** The sessions of clients that were handed in, for all stores that use them. */
 const shared = new WeakMap<RawClient, Set<Session>>();
 
@@ -43,7 +60,7 @@ export class Session {
   readonly #pulse: Pulse;
   readonly #waiting = new Set<() => void>();
   readonly #users = new Set<(session: Session) => void>();
-  readonly #stopForgetting: () => void;
+  readonly #stopListening: () => void;
   #isConnected = false;
   /** Whatever connection comes next was begun after this. */
   #disconnectedAt: Instant;
@@ -94,7 +111,11 @@ export class Session {
     this.#pulse = new Pulse(clock, this.#liveness, beat, () => this.#dropLink());
     guardAnswers(client);
     showAnswers(client);
-    this.#stopForgetting = forgetPartialPackets(client);
+    showErrors(client);
+    const stops = [forgetPartialPackets(client), onClosing(client, () => this.#onClosing())];
+    this.#stopListening = () => {
+      for (const stop of stops) stop();
+    };
     client.on('state', this.#onState);
     if (isOurs) connectOnce(client);
     if (client.getState().code === STATE.connected) this.#onConnected();
@@ -117,9 +138,9 @@ export class Session {
     return this.#isConnected && !this.isOver;
   }
 
-  /** Over because its owner has closed the client. */
-  get isClosed(): boolean {
-    return this.#end === 'closed';
+  /** Throws when its owner has closed the client: no other is made then. */
+  assertNotClosed(): void {
+    if (this.#end === 'closed') throw whyOver('closed');
   }
 
   /** What is left of the session, counted from then. */
@@ -134,10 +155,10 @@ export class Session {
   async ready(signal: AbortSignal | undefined): Promise<void> {
     if (!this.#isConnected && !this.isOver) await this.#connected(signal);
     if (this.#isConnected) return;
-    const problem = this.isOver
-      ? `The session is over (${this.#end})`
-      : 'No member of ZooKeeper can be reached';
-    throw new StoreError(problem, { applied: 'no' });
+    if (this.#end !== null) throw whyOver(this.#end);
+    const cause = lastError(this.#client);
+    const why = cause === undefined ? '' : `: ${errorText(cause)}`;
+    throw new StoreError(`No member of ZooKeeper can be reached${why}`, { applied: 'no', cause });
   }
 
   #tell(): void {
@@ -152,7 +173,7 @@ export class Session {
     if (this.#isOurs && !this.isOver) closeForGood(this.#client);
     await closed;
     this.#client.removeListener('state', this.#onState);
-    this.#stopForgetting();
+    this.#stopListening();
     this.#forgetWatches();
     this.#over('closed');
     // The client waits for the answer to its farewell for ever, and keeps the process alive.
@@ -178,7 +199,8 @@ export class Session {
         return;
       }
       this.#waiting.add(done);
-      timer = this.#clock.startTimer(DEFAULTS.commandMs, done);
+      // A client that its owner has closed meanwhile keeps the process alive no more, and somebody awaits this.
+      timer = this.#clock.startTimer(DEFAULTS.commandMs, done, { keepAlive: true });
       if (signal !== undefined) stop = onAbort(signal, done);
     });
   }
@@ -202,7 +224,13 @@ export class Session {
     else if (code === STATE.disconnected) this.#onDisconnected();
   };
 
+  /** While it is connected, it says goodbye first and tells of it. */
+  #onClosing(): void {
+    if (!this.#isConnected) this.#over('closed');
+  }
+
   #onConnected(): void {
+    forgetError(this.#client);
     const timeoutMs = this.#client.getSessionTimeout();
     this.id = this.#client.getSessionId().readBigUInt64BE().toString(16);
     if (!this.#wasConnected) this.#liveness.begin(this.#knownSince(timeoutMs), timeoutMs);

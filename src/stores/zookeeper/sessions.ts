@@ -52,13 +52,14 @@ export class Sessions {
   }
 
   #next(): Session {
+    this.#session?.assertNotClosed();
     if (this.#clock.monotonicMs() < this.#notBeforeMs)
       throw new StoreError('ZooKeeper has turned the last session down', { applied: 'no' });
     const source = this.#source;
     if (typeof source === 'function') return this.#start(source());
-    const another = this.#session?.isClosed === true ? null : anotherLike(source);
+    const another = anotherLike(source);
     if (another === null)
-      throw new StoreError('The client is closed, or its session has expired', { applied: 'no' });
+      throw new StoreError('The session has expired, and another like it cannot be made', { applied: 'no' });
     return this.#start(another);
   }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../clock.ts';
 import { pause } from '../../../hold/pause.ts';
+import { noConnection } from '../failure.ts';
 import type { Link, Listening } from '../link.ts';
 import { Debts } from './debts.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
@@ -61,6 +62,14 @@ export class ClusterLink implements Link {
     return this.#nodes.whyClosed;
   }
 
+  get lastError(): Error | null {
+    return this.#nodes.lastError;
+  }
+
+  get isRefused(): boolean {
+    return this.#nodes.isRefused;
+  }
+
   onceReady(callback: () => void): void {
     const go = (): void => {
       if (!this.#nodes.isReady) callback();
@@ -101,7 +110,9 @@ export class ClusterLink implements Link {
     return this.#subscriptions.add(channel, slotOf(channel), listening);
   }
 
+  /** The store of each slot takes its leave. */
   leave(): void {
+    if (this.#isLeft) return;
     this.#isLeft = true;
     this.#debts.close();
     this.#subscriptions.close();
@@ -226,7 +237,7 @@ export class ClusterLink implements Link {
     const { link } = node;
     if (link.isReady) return Promise.resolve(link);
     return new Promise((resolve, reject) => {
-      const fail = (): void => reject(new Error('CLUSTERDOWN there is no connection to this node'));
+      const fail = (): void => reject(noConnection(link));
       const timer = this.#clock.startTimer(CONNECT_MS, fail, AWAITED);
       link.onceReady(() => {
         timer.cancel();

@@ -1,4 +1,5 @@
 import { UnsupportedError } from '../../../errors.ts';
+import { Complaints } from '../complaints.ts';
 import { type IoredisClient, ioredisLink } from '../ioredis-link.ts';
 import type { Link } from '../link.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
@@ -37,6 +38,7 @@ type Mapped = { readonly host: string; readonly port: number } | null | undefine
 
 export class IoredisNodes implements ClusterNodes {
   readonly #cluster: IoredisCluster;
+  readonly #complaints: Complaints;
   readonly #made = new WeakMap<IoredisNode, ClusterNode>();
   /** Looked up for every command. */
   readonly #at = new Map<string, IoredisNode>();
@@ -47,6 +49,15 @@ export class IoredisNodes implements ClusterNodes {
       throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
     }
     this.#cluster = cluster;
+    this.#complaints = Complaints.of(cluster, 'ready');
+  }
+
+  get lastError(): Error | null {
+    return this.#complaints.last;
+  }
+
+  get isRefused(): boolean {
+    return this.#complaints.isRefused;
   }
 
   get keyPrefix(): string {
@@ -66,11 +77,13 @@ export class IoredisNodes implements ClusterNodes {
     const done = (): void => {
       this.#cluster.off('ready', done);
       this.#cluster.off('end', done);
+      stopHearing();
       callback();
     };
+    const stopHearing = this.#complaints.onRefused(done);
     this.#cluster.once('ready', done);
     this.#cluster.once('end', done);
-    if (this.#cluster.status === 'wait') this.#cluster.connect().catch(() => {});
+    if (this.#cluster.status === 'wait') this.#cluster.connect().catch(this.#complaints.hear);
   }
 
   known(): readonly ClusterNode[] {
@@ -97,7 +110,10 @@ export class IoredisNodes implements ClusterNodes {
     if (this.isReady) this.#cluster.refreshSlotsCache(() => {});
   }
 
-  leave(): void {}
+  leave(): void {
+    this.#complaints.leave();
+    for (const node of this.#cluster.nodes('all')) this.#made.get(node)?.link.leave();
+  }
 
   async close(): Promise<void> {
     const { status } = this.#cluster;

@@ -1,3 +1,4 @@
+import { Complaints } from '../complaints.ts';
 import type { Link } from '../link.ts';
 import { type NodeRedisClient, nodeRedisLink } from '../node-redis-link.ts';
 import { OwnClient } from '../own-client.ts';
@@ -29,12 +30,22 @@ export interface NodeRedisCluster {
 export class NodeRedisNodes implements ClusterNodes {
   readonly keyPrefix = '';
   readonly #cluster: NodeRedisCluster;
+  readonly #complaints: Complaints;
   readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
   /** To nodes that the client does not know, such as a replica that has become a master: it looks again only when it is told to by a node that it does know. */
   readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: ClusterNode }>();
 
   constructor(cluster: NodeRedisCluster) {
     this.#cluster = cluster;
+    this.#complaints = Complaints.of(cluster, 'connect');
+  }
+
+  get lastError(): Error | null {
+    return this.#complaints.last;
+  }
+
+  get isRefused(): boolean {
+    return this.#complaints.isRefused;
   }
 
   get isReady(): boolean {
@@ -42,14 +53,19 @@ export class NodeRedisNodes implements ClusterNodes {
   }
 
   get whyClosed(): string | null {
-    return this.#cluster.isOpen ? null : 'the client is not open: call its connect() first';
+    return this.#cluster.isOpen
+      ? null
+      : 'the client is not open: it has been closed, or its connect() was not called';
   }
 
   onceReady(callback: () => void): void {
     const done = (): void => {
       for (const event of ['connect', 'disconnect', 'error']) this.#cluster.off(event, done);
-      callback();
+      stopHearing();
+      // An error may be the last word of a client that gives up, and only after it is it closed.
+      setImmediate(callback);
     };
+    const stopHearing = this.#complaints.onRefused(done);
     for (const event of ['connect', 'disconnect', 'error']) this.#cluster.once(event, done);
   }
 
@@ -62,7 +78,7 @@ export class NodeRedisNodes implements ClusterNodes {
     if (node === undefined) return this.#ownNode(address);
     const before = this.#made.get(address);
     if (before?.node === node) return before.made;
-    const made = nodeOf(() => this.#clientOf(node));
+    const made = this.#nodeOf(() => this.#clientOf(node));
     this.#made.set(address, { node, made });
     return made;
   }
@@ -71,6 +87,8 @@ export class NodeRedisNodes implements ClusterNodes {
   refresh(): void {}
 
   leave(): void {
+    this.#complaints.leave();
+    for (const { made } of [...this.#made.values(), ...this.#own.values()]) made.link.leave();
     for (const { own } of this.#own.values())
       own.then(
         (each) => each.end(),
@@ -89,6 +107,13 @@ export class NodeRedisNodes implements ClusterNodes {
     return (await this.#cluster.nodeClient(node as never)) as NodeRedisNode;
   }
 
+  #nodeOf(open: () => Promise<NodeRedisNode>): ClusterNode {
+    return {
+      link: new LazyLink(open, this.#complaints),
+      subscriber: (events) => new NodeRedisSubscriber(open, events),
+    };
+  }
+
   #ownNode(address: string): ClusterNode | null {
     const before = this.#own.get(address);
     if (before !== undefined) return before.made;
@@ -96,7 +121,7 @@ export class NodeRedisNodes implements ClusterNodes {
     if (model === undefined || !this.#cluster.isOpen) return null;
     const own = this.#connect(model, address);
     own.catch(() => this.#own.delete(address));
-    const made = nodeOf(async () => (await own).client);
+    const made = this.#nodeOf(async () => (await own).client);
     this.#own.set(address, { own, made });
     return made;
   }
@@ -106,14 +131,10 @@ export class NodeRedisNodes implements ClusterNodes {
     const known = await this.#clientOf(model);
     const at = address.lastIndexOf(':');
     const place = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
-    const own = new OwnClient(known, { url: undefined, socket: place, readonly: false });
+    const own = OwnClient.like(known, { url: undefined, socket: place, readonly: false });
     own.connect().catch(() => {});
     return own;
   }
-}
-
-function nodeOf(open: () => Promise<NodeRedisNode>): ClusterNode {
-  return { link: new LazyLink(open), subscriber: (events) => new NodeRedisSubscriber(open, events) };
 }
 
 /** This library connects to a node when it is first asked for it, and may replace its client. */
@@ -122,11 +143,22 @@ class LazyLink implements Link {
   readonly breaks = 0;
   readonly whyClosed = null;
   readonly #open: () => Promise<NodeRedisNode>;
+  /** Of the whole Cluster: before it is connected there is no client to hear. */
+  readonly #complaints: Complaints;
   #client: NodeRedisNode | null = null;
   #link: Link | null = null;
 
-  constructor(open: () => Promise<NodeRedisNode>) {
+  constructor(open: () => Promise<NodeRedisNode>, complaints: Complaints) {
     this.#open = open;
+    this.#complaints = complaints;
+  }
+
+  get lastError(): Error | null {
+    return this.#link?.lastError ?? this.#complaints.last;
+  }
+
+  get isRefused(): boolean {
+    return this.#link?.isRefused ?? this.#complaints.isRefused;
   }
 
   get isReady(): boolean {
@@ -138,6 +170,7 @@ class LazyLink implements Link {
       (client) => {
         if (client !== this.#client) {
           this.#client = client;
+          this.#link?.leave();
           this.#link = nodeRedisLink(client);
         }
         if (client.isReady) callback();
@@ -156,7 +189,11 @@ class LazyLink implements Link {
     throw new Error('A node of a Cluster is listened to by its subscriber');
   }
 
-  leave(): void {}
+  leave(): void {
+    this.#link?.leave();
+    this.#link = null;
+    this.#client = null;
+  }
 
   async close(): Promise<void> {}
 }

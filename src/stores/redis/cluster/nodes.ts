@@ -25,6 +25,9 @@ export interface ClusterNodes {
   readonly keyPrefix: string;
   readonly isReady: boolean;
   readonly whyClosed: string | null;
+  /** As a link has it. */
+  readonly lastError: Error | null;
+  readonly isRefused: boolean;
   onceReady(callback: () => void): void;
   /** Every node that it has a connection to, or could have at once. */
   known(): readonly ClusterNode[];

@@ -1,0 +1,86 @@
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openLocks } from '../../src/index.ts';
+import { outputOf } from '../support/process/leave.ts';
+import { startRedis } from '../support/servers/redis.ts';
+import type { Server } from '../support/servers/server.ts';
+
+const EARLY_LEAVER = fileURLToPath(new URL('../support/process/early-leaver.ts', import.meta.url));
+/** Nobody listens there. */
+const REFUSED = '127.0.0.1:1';
+
+let redis: Server;
+/** Takes connections and says nothing. */
+const silent = createServer((socket) => {
+  socket.on('error', () => {});
+  socket.resume();
+});
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+});
+
+afterAll(async () => {
+  silent.close();
+  await redis.stop();
+});
+
+describe('locks that are closed while their client is still connecting', () => {
+  it('let the process end, whichever the client and whoever answers', async () => {
+    const mute = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const said: string[] = [];
+    for (const without of ['', 'ioredis']) {
+      const urls = [redis.url, `redis://${mute}`, `redis://${REFUSED}`];
+      said.push(...(await Promise.all(urls.map((url) => outputOf(EARLY_LEAVER, [url, without])))));
+    }
+    expect(said).toEqual(Array(6).fill('closed'));
+  });
+});
+
+describe('closing', () => {
+  // What is thrown away unheard would fail the run.
+  it('can be asked for twice, at once and again, by locks of every kind of store', async () => {
+    const urls = (place: string): string[] => [
+      'memory:',
+      `sqlite:${join(tmpdir(), `holdfast-closing-${process.pid}.db`)}`,
+      `redis://${place}`,
+      `redis+cluster://${place}`,
+      `redis+sentinel://${place}/main`,
+      `redlock://${place}`,
+      `postgres://u@${place}/x`,
+      `postgres://u@${place}/x?mode=advisory`,
+      `etcd://${place}`,
+      `zookeeper://${place}`,
+    ];
+    const mute = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const startedMs = performance.now();
+    const all = [...urls(REFUSED), ...urls(mute)].map(async (url) => {
+      const locks = await openLocks(url);
+      await Promise.all([locks.close({ drainMs: 0 }), locks.close()]);
+      await locks.close();
+      await expect(locks.mutex('a').acquire(), url).rejects.toMatchObject({ code: 'CLOSED' });
+    });
+    await Promise.all(all);
+    expect(performance.now() - startedMs).toBeLessThan(11_000);
+  });
+
+  it('cuts short whoever waits for a first connection', async () => {
+    const urls = [
+      `redlock://${REFUSED}`,
+      `postgres://u@${REFUSED}/x`,
+      `postgres://u@${REFUSED}/x?mode=advisory`,
+    ];
+    const all = urls.map(async (url) => {
+      const locks = await openLocks(url);
+      const waiting = locks.mutex('a').acquire({ waitMs: 60_000 });
+      const refused = expect(waiting, url).rejects.toMatchObject({ code: 'CLOSED' });
+      await Promise.all([locks.close({ drainMs: 0 }), locks.close()]);
+      await refused;
+    });
+    await Promise.all(all);
+  });
+});
