@@ -1,9 +1,8 @@
 import type { Clock } from '../../clock.ts';
-import { type HoldfastError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../hold/abort.ts';
 import { Bag, type Bagged } from '../../hold/bag.ts';
 import { type Instant, instant } from '../../hold/validity.ts';
-import { failureOf, isFromReplica, isNoScript } from './failure.ts';
+import { failureOf, isFromReplica, isNoScript, outOfTime } from './failure.ts';
 import type { Gate } from './gate.ts';
 
 export interface Script {
@@ -105,7 +104,7 @@ export class Batch<Request, Result> {
     return new Promise((resolve, reject) => {
       const item = new Item(request, signal, resolve, reject);
       if (signal?.aborted === true) {
-        this.#fail(item, outOfTime(item));
+        this.#fail(item, outOfTime(false, this.#gate.link));
         return;
       }
       if (!this.#isWatchingSlow) this.#watchSlow();
@@ -266,7 +265,7 @@ export class Batch<Request, Result> {
     if (item.isSettled || signal === undefined || item.stopListening !== null) return;
     const giveUp = (): void => {
       if (item.call !== null) this.#gate.onNoAnswer();
-      this.#fail(item, outOfTime(item));
+      this.#fail(item, outOfTime(item.call !== null, this.#gate.link));
     };
     if (signal.aborted) giveUp();
     else item.stopListening = onAbort(signal, giveUp);
@@ -275,10 +274,4 @@ export class Batch<Request, Result> {
 
 function isSettled(item: { readonly isSettled: boolean }): boolean {
   return item.isSettled;
-}
-
-function outOfTime(item: { readonly call: object | null }): HoldfastError {
-  return item.call === null
-    ? new StoreError('Redis: not sent within the time limit', { applied: 'no' })
-    : new StoreError('Redis did not answer within the time limit', { applied: 'unknown' });
 }
