@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually } from '../../redis/support/stage.ts';
+import { eventually, later } from '../../support/patience.ts';
 import { makePool } from '../../support/postgres-subject.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
 import type { Server } from '../../support/servers/server.ts';
@@ -40,7 +40,7 @@ describe.each(['pg.Pool', 'postgres.js'] as const)('row 39: PgBouncer, under %s'
     const [a, b] = [stage.locks({ library, url }), stage.locks({ library, url })];
     const name = `session-${library}`;
     const hold = await a.mutex(name).acquire();
-    const pending = b.mutex(name).acquire();
+    const pending = later(b.mutex(name).acquire());
     await stage.listening(name, 1);
     await hold.release();
     await (await pending).release();
@@ -147,7 +147,7 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
   });
 
   it('the pooler goes away in mid-hold and comes back', async () => {
-    const locks = stage.locks({ url: through('transaction'), ttlMs: 5_000 });
+    const locks = stage.locks({ url: through('transaction'), ttlMs: 15_000 });
     const hold = await locks.mutex('restarted').acquire();
     poolers.transaction.kill('SIGQUIT');
     await poolers.transaction.exited();
