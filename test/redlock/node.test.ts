@@ -5,7 +5,7 @@ import { RedisNode } from '../../src/stores/quorum/redis-node.ts';
 import { linkOf } from '../../src/stores/redis/client.ts';
 import { startRedis } from '../support/servers/redis.ts';
 import type { Server } from '../support/servers/server.ts';
-import { startRedlockStage } from './support/stage.ts';
+import { heard, startRedlockStage } from './support/stage.ts';
 
 let server: Server;
 let client: Redis;
@@ -141,7 +141,8 @@ it('after a split vote, everybody is told to come back at another time, and soon
     await admin.set('holdfast:split', `180000000000000${n} other${n}#000000000000.1`, 'PX', 60_000);
   const delays: number[] = [];
   for (let n = 0; n < 30; n += 1) {
-    const outcome = await store.claim({ ...asking(claimOn('split')), wait: true, fenceAbove: 0n });
+    const request = { ...asking(claimOn('split')), wait: true, fenceAbove: 0n };
+    const outcome = await heard(() => store.claim(request));
     if (!outcome.granted) delays.push(outcome.retryAfterMs ?? -1);
   }
   expect(delays).toHaveLength(30);

@@ -7,7 +7,7 @@ import { redlockStore } from '../../src/stores/redis/index.ts';
 import { eventually, later, shortest } from '../support/patience.ts';
 import { LEFT, leave } from '../support/process/leave.ts';
 import { LIBRARIES } from '../support/redis-clients.ts';
-import { type Stage, startRedlockStage } from './support/stage.ts';
+import { heard, type Stage, startRedlockStage } from './support/stage.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -28,10 +28,10 @@ describe.each(LIBRARIES)('under %s', (library) => {
     ];
     const name = `smoke ${library}`;
     const hold = await a.locks.mutex(name).acquire({ metadata: { job: 7 } });
-    expect(await b.locks.mutex(name).tryAcquire()).toBeNull();
+    expect(await heard(() => b.locks.mutex(name).tryAcquire())).toBeNull();
     const pending = later(b.locks.mutex(name).acquire());
     await sleep(100);
-    const [holder] = (await b.locks.inspect(name)).holders;
+    const [holder] = (await heard(() => b.locks.inspect(name))).holders;
     expect(holder).toMatchObject({ id: hold.id, fence: hold.fence, metadata: { job: 7 } });
     await hold.extend();
     await hold.release();
@@ -99,9 +99,10 @@ it('readers share, each with a fence of its own, and a writer waits for all of t
   );
   expect(new Set(holds.map((hold) => hold.fence)).size).toBe(9);
   const writer = processes[0]?.locks.readWriteLock('shared').write;
-  expect(await writer?.tryAcquire()).toBeNull();
+  expect(await heard(async () => writer?.tryAcquire())).toBeNull();
   const pending = writer && later(writer.acquire());
-  expect((await processes[1]?.locks.inspect('shared'))?.holders).toHaveLength(9);
+  const view = await heard(async () => processes[1]?.locks.inspect('shared'));
+  expect(view?.holders).toHaveLength(9);
   for (const hold of holds) expect(await hold.release()).toBe(true);
   const hold = await pending;
   for (const reader of holds) expect(hold?.fence).toBeGreaterThan(reader.fence);
@@ -180,14 +181,14 @@ describe('npm redlock on the same nodes', () => {
     const peer = new Redlock(clients, { retryCount: 0 });
     const { read, write } = locks.readWriteLock('with redlock');
     for (const mode of [locks.mutex('with redlock'), read, write]) {
-      const hold = await mode.tryAcquire();
+      const hold = await heard(() => mode.tryAcquire());
       expect(hold).not.toBeNull();
       await expect(peer.acquire(['with redlock'], 30_000)).rejects.toThrow();
       await hold?.release();
       await eventually('it is free everywhere', async () => (await stage.keys('with redlock', '')) === 0);
       const theirs = await peer.acquire(['with redlock'], 30_000);
-      expect(await mode.tryAcquire()).toBeNull();
-      const [holder] = (await locks.inspect('with redlock')).holders;
+      expect(await heard(() => mode.tryAcquire())).toBeNull();
+      const [holder] = (await heard(() => locks.inspect('with redlock'))).holders;
       expect(holder).toMatchObject({ id: theirs.value, owner: null, fence: null });
       await theirs.release();
       await eventually('it is free everywhere', async () => (await stage.keys('with redlock', '')) === 0);

@@ -19,8 +19,9 @@ export function redlockSubject(library: Library, count = 5) {
   });
   return {
     traits: redlockTraits,
-    // A node gets a twentieth of it to answer, and these machines are busy.
+    // A node gets a part of it to answer, half a second at most, and these machines are busy.
     ttlMs: 600,
+    wasTooSlow: (error: unknown): boolean => (error as { code?: unknown } | null)?.code === 'QUORUM',
     open: async (): Promise<Store> => {
       const opened = await Promise.all(nodes.urls.map((url) => openClient(library, url)));
       closers.push(...opened.map(({ close }) => close));

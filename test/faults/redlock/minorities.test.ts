@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { QuorumError } from '../../../src/index.ts';
-import { type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
+import { heard, type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
 import { eventually, later, renewals } from '../../support/patience.ts';
 
 let stage: Stage;
@@ -49,17 +49,19 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     const [process, other] = [await stage.process(), await stage.process()];
     await (await process.locks.mutex('warm').acquire()).release();
     everyProxy(process, [0, 2, 4], 'black-hole');
-    const failure = await process.locks
-      .mutex('three')
-      .tryAcquire()
-      .catch((error: unknown) => error);
-    expect(failure).toMatchObject({ code: 'QUORUM' });
-    const { votes } = failure as QuorumError;
-    expect(votes).toHaveLength(5);
+    let votes: QuorumError['votes'] = [];
+    // The two that can be reached answer, unless the machine is slower than they are given time for.
+    await eventually('the others have voted', async () => {
+      const lock = process.locks.mutex('three');
+      const failure = await lock.tryAcquire().catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: 'QUORUM' });
+      ({ votes } = failure as QuorumError);
+      return votes.filter(({ answer }) => answer === 'granted').length === 2;
+    });
     expect(votes.map(({ answer }) => answer)).toEqual(['failed', 'granted', 'failed', 'granted', 'failed']);
     expect(votes.every(({ node }) => /^127\.0\.0\.1:\d+$/.test(node))).toBe(true);
     await eventually('nothing stays behind', async () => (await stage.keys('three')) === 0);
-    await (await other.locks.mutex('three').acquire({ waitMs: 0 })).release();
+    await (await heard(() => other.locks.mutex('three').acquire({ waitMs: 0 }))).release();
     heal(process);
   });
 
@@ -120,7 +122,7 @@ describe('row 37c: votes that are split', () => {
     const [a, b] = [await own.process(), await own.process()];
     await own.admins[0]?.set('holdfast:half', '1800000000000000 other#000000000000.1', 'PX', 60_000);
     await own.admins[1]?.set('holdfast:half', '1800000000000000 another#000000000000.1', 'PX', 60_000);
-    expect(await a.locks.mutex('half').tryAcquire()).toBeNull();
+    expect(await heard(() => a.locks.mutex('half').tryAcquire())).toBeNull();
     const pending = later(b.locks.mutex('half').acquire());
     await sleep(300);
     await own.admins[0]?.del('holdfast:half');

@@ -89,6 +89,17 @@ export async function startRedlockStage(
   };
 }
 
+/** Asks again, a few times, when no majority has answered: a node gets half a second at most, and a machine that stands still for as long says nothing of the store. */
+export async function heard<T>(ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (tries === 4 || (error as { code?: unknown } | null)?.code !== 'QUORUM') throw error;
+    }
+  }
+}
+
 function quietAdmin(url: string): Redis {
   const admin = new Redis(url, { maxRetriesPerRequest: null });
   admin.on('error', () => {});
