@@ -6,6 +6,7 @@ import { createLocks, openLocks } from '../../src/index.ts';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/advisory/advisory-store.ts';
 import { hashText } from '../../src/stores/postgres/advisory/hash.ts';
 import { request } from '../../src/testing/store-case.ts';
+import { later } from '../support/patience.ts';
 import { LEFT, leave } from '../support/process/leave.ts';
 import { type PostgresServer, startPostgres } from '../support/servers/postgres.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
@@ -85,7 +86,7 @@ describe('postgresAdvisoryStore and other programs', () => {
     expect(await a.mutex('two').tryAcquire()).toBeNull();
     expect(await b.mutex('six').tryAcquire()).toBeNull();
     expect(await a.mutex('four').tryAcquire()).not.toBeNull();
-    const next = a.mutex('two').acquire();
+    const next = later(a.mutex('two').acquire());
     await hold.release();
     expect((await next).fence).toBeGreaterThan(hold.fence);
   });
@@ -93,7 +94,7 @@ describe('postgresAdvisoryStore and other programs', () => {
   it('a release by another program is found by the slow poll', async () => {
     const other = await stage.foreign();
     await other.query("SELECT pg_advisory_lock(hashtextextended('slow', 0))");
-    const waiting = stage.locks().mutex('slow').acquire({ waitMs: 20_000 });
+    const waiting = later(stage.locks().mutex('slow').acquire({ waitMs: 20_000 }));
     await sleep(300);
     await other.end();
     await waiting;

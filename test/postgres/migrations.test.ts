@@ -25,7 +25,7 @@ describe('the schema', () => {
       Array.from({ length: 20 }, () => [0, '']),
     );
     expect(server.psql(url, COUNT)).toBe(`${LAST}|${new Schema().migrations.at(-1)?.id}`);
-  }, 60_000);
+  }, 120_000);
 
   it('concurrent first use: twenty connections of one process', async () => {
     const url = await server.createDatabase();

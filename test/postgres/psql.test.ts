@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { later } from '../support/patience.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -30,7 +31,7 @@ it('plain psql and the library exclude each other, and see each other', async ()
   expect(psql("SELECT holdfast.list('jo')")).toBe('job');
 
   // Our waiter is woken by a release from psql.
-  const waiting = locks.mutex('job').acquire();
+  const waiting = later(locks.mutex('job').acquire());
   await expect.poll(async () => (await locks.inspect('job')).waiters.length).toBe(1);
   expect(psql("SELECT holdfast.release('job', 'cron-host:1'), holdfast.release('job', 'cron-host:1')")).toBe(
     't|f',
