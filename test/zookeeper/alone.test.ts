@@ -7,6 +7,7 @@ import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
+import { later } from '../support/patience.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 /** Who gets the very next place of a line that was empty is alone, and does not read the line to know it. */
@@ -66,12 +67,14 @@ describe.concurrent('a lock that one process uses again and again', () => {
     const locks = open(client);
     await use(locks, 'again', USES);
     const before = { ...count };
+    const startedMs = performance.now();
     await use(locks, 'again', 50);
     expect(count.creates - before.creates).toBe(50);
     expect(count.removes - before.removes).toBe(50);
-    // Signs of life.
-    expect(count.reads - before.reads).toBeLessThan(10);
-    expect(count.transactions - before.transactions).toBeLessThan(3);
+    // Signs of life, the more the longer it takes.
+    const seconds = (performance.now() - startedMs) / 1_000;
+    expect(count.reads - before.reads).toBeLessThan(10 + 2 * seconds);
+    expect(count.transactions - before.transactions).toBeLessThan(3 + seconds);
   });
 
   it('is still kept out by whoever came in between, and sees when they have gone', async () => {
@@ -80,7 +83,7 @@ describe.concurrent('a lock that one process uses again and again', () => {
       await use(locks, 'between', USES);
       const other = await others.mutex('between').acquire();
       expect(await locks.mutex('between').tryAcquire()).toBeNull();
-      const waiting = locks.mutex('between').acquire();
+      const waiting = later(locks.mutex('between').acquire());
       await until('nobody waits', async () => (await nodesOf(direct, 'between')).length === 2);
       await other.release();
       const hold = await waiting;

@@ -6,6 +6,7 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { renewed } from '../support/renewed.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 /** What is particular to this store: one session, nodes and their parents, watches, who may do what. */
@@ -15,7 +16,7 @@ const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let direct: RawClient;
 beforeAll(async () => {
-  ensemble = await startEnsemble();
+  ensemble = await startEnsemble({ maxSessionMs: 20_000 });
   atTheEnd(() => ensemble.stop());
   direct = ensemble.client({ sessionMs: 5_000 });
 });
@@ -33,7 +34,7 @@ const exists = (path: string): Promise<bigint | null> =>
 
 describe.concurrent('one session', () => {
   it('a thousand holds share it, and are renewed together', async () => {
-    const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
+    const { client, count } = counted(ensemble.client({ sessionMs: 10_000 }));
     const locks = open(client);
     const names = Array.from({ length: 1_000 }, (_, n) => `shared-${n}`);
     // The nodes of locks are made once; what follows is what every later use costs.
@@ -43,9 +44,9 @@ describe.concurrent('one session', () => {
       if (round === 'used') {
         expect(count.creates + count.transactions - before.creates - before.transactions).toBeLessThan(200);
         const started = { ...count };
-        await sleep(3_500);
+        for (const hold of holds.slice(-1)) await renewed(hold);
         expect(holds.filter((hold) => hold.remainingMs > 0)).toHaveLength(1_000);
-        // Sixteen transactions renew them all, about every second; each by itself would take thousands.
+        // Sixteen transactions renew them all, every three seconds or so; each by itself would take a thousand.
         expect(count.transactions - started.transactions).toBeLessThan(600);
       }
       expect(await locks.releaseAll()).toBe(1_000);
@@ -233,14 +234,16 @@ describe.concurrent('nodes', () => {
   });
 
   it('opened by a URL: below its chroot, with its session time-out, closed with it', async () => {
-    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=1000`);
+    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000`);
     const hold = await locks.mutex('job').acquire();
-    expect(hold.remainingMs).toBeLessThanOrEqual(1_000);
+    expect(hold.remainingMs).toBeLessThanOrEqual(6_000);
     expect(await nodesOf(direct, 'job', '/team-b/x/locks')).toHaveLength(1);
-    await sleep(2_000);
-    hold.assertHeld();
+    await renewed(hold);
     await locks.close({ drainMs: 0 });
-    await until('it stays', async () => (await nodesOf(direct, 'job', '/team-b/x/locks')).length === 0, 900);
+    // Sooner than a session that nobody closes would end.
+    const isGone = async (): Promise<boolean> =>
+      (await nodesOf(direct, 'job', '/team-b/x/locks')).length === 0;
+    await until('it stays', isGone, 4_500);
   });
 
   it('with a user, others can neither see nor take its locks away', async () => {
