@@ -42,7 +42,7 @@ async function gateOpen(gate: Gate, signal: AbortSignal | undefined): Promise<vo
   const open = new Promise<void>((resolve, reject) => {
     gate.onceOpen((refusal) => (refusal === null ? resolve() : reject(refusal)));
   });
-  await raced(open, () => outOfTime(false, gate.link), signal);
+  await raced(open, () => outOfTime(false, gate.link), signal ?? gate.limit());
 }
 
 async function raced<T>(work: Promise<T>, failure: () => Error, signal: AbortSignal | undefined): Promise<T> {

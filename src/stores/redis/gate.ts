@@ -4,6 +4,8 @@ import { clientEnded, failureOf, notSent } from './failure.ts';
 import type { Link } from './link.ts';
 
 const VERSION_MIN = [6, 2] as const;
+/** How long somebody without a limit of their own waits for a connection: a little less than the core does, so that they learn why there is none. */
+const OPEN_MS = 4_500;
 /** How long a server may take to say that it is there. */
 const PROBE_MS = 1_000;
 
@@ -53,6 +55,13 @@ export class Gate {
     if (this.#opening) return;
     this.#opening = true;
     this.#proceed();
+  }
+
+  /** The limit of whoever has brought none. */
+  limit(): AbortSignal {
+    const controller = new AbortController();
+    this.#clock.startTimer(OPEN_MS, () => controller.abort());
+    return controller.signal;
   }
 
   assertNotClosed(): void {
