@@ -12,8 +12,10 @@ const file = fileURLToPath(new URL('../sqlite/support/conformance-run.ts', impor
 const folder = temporaryFolder();
 const nodes = new Map<number, string>();
 
-beforeAll(() => {
-  for (const major of [22, 24, 26]) nodes.set(major, nodeBinary(major));
+beforeAll(async () => {
+  const install = async (major: number): Promise<void> => void nodes.set(major, await nodeBinary(major));
+  // Most of it is waiting for the network.
+  await Promise.all([22, 24, 26].map(install));
 }, 360_000);
 afterEach(stopWorkers);
 afterAll(() => folder.remove());

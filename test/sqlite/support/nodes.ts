@@ -1,10 +1,11 @@
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 /** Later versions of Node.js, for their own SQLite. Kept in the temporary folder from run to run. */
-export function nodeBinary(major: number): string {
+export async function nodeBinary(major: number): Promise<string> {
   const folder = join(tmpdir(), 'holdfast-test-nodes', String(major));
   const binary = join(folder, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node');
   if (existsSync(binary)) return binary;
@@ -12,12 +13,10 @@ export function nodeBinary(major: number): string {
   writeFileSync(join(folder, 'package.json'), '{ "private": true }');
   const wanted = `node-${process.platform}-${process.arch}@${major}`;
   try {
-    execFileSync('npm', ['install', '--no-audit', '--no-fund', '--prefix', folder, wanted], {
-      stdio: 'pipe',
-      timeout: 110_000,
-    });
+    const args = ['install', '--no-audit', '--no-fund', '--prefix', folder, wanted];
+    await promisify(execFile)('npm', args, { timeout: 300_000 });
   } catch (error) {
-    const detail = String((error as { stderr?: Buffer }).stderr ?? error);
+    const detail = String((error as { stderr?: string }).stderr ?? error);
     throw new Error(
       `Node.js ${major} is needed for this test and could not be installed (npm install ${wanted}): ${detail}`,
     );
