@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { eventually, later } from '../support/patience.ts';
 import { type EtcdCluster, startEtcdCluster, startEtcdctl } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
 
@@ -51,18 +52,23 @@ function lockWithEtcdctl(name: string, ...options: string[]): Theirs {
   };
 }
 
+/** Resolves when so many wait: etcdctl takes its time to start. */
+const inLine = (locks: Locks, name: string, count: number): Promise<void> =>
+  eventually(`${count} wait`, async () => (await locks.inspect(name)).waiters.length === count);
+
 describe.concurrent('etcdctl lock and a mutex of ours', () => {
   it('exclude each other when they hold', async () => {
     const locks = open();
     const theirs = lockWithEtcdctl('theirs-first');
     expect(await theirs.held).toMatch(/^theirs-first\/[0-9a-f]+$/);
     expect(await locks.mutex('theirs-first').tryAcquire()).toBeNull();
-    const waiting = locks.mutex('theirs-first').acquire();
-    await sleep(300);
+    const waiting = later(locks.mutex('theirs-first').acquire());
+    await inLine(locks, 'theirs-first', 1);
     await theirs.release();
     const hold = await waiting;
     const again = lockWithEtcdctl('theirs-first');
-    await sleep(500);
+    await inLine(locks, 'theirs-first', 1);
+    await sleep(200);
     expect(again.isHeld()).toBe(false);
     await hold.release();
     await again.held;
@@ -74,8 +80,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     const hold = await locks.mutex('one-line').acquire();
     const theirs = lockWithEtcdctl('one-line');
     void theirs.held.then(() => order.push('theirs'));
-    for (let tries = 0; tries < 100 && (await locks.inspect('one-line')).waiters.length < 1; tries += 1)
-      await sleep(50);
+    await inLine(locks, 'one-line', 1);
     const ours = locks
       .mutex('one-line')
       .acquire()
@@ -83,8 +88,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
         order.push('ours');
         return next;
       });
-    for (let tries = 0; tries < 100 && (await locks.inspect('one-line')).waiters.length < 2; tries += 1)
-      await sleep(50);
+    await inLine(locks, 'one-line', 2);
     await hold.release();
     await theirs.held;
     await sleep(200);
@@ -95,10 +99,11 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
   });
 
   it('a reader and a writer of ours keep it out too', async () => {
-    const lock = open().readWriteLock('readers');
+    const locks = open();
+    const lock = locks.readWriteLock('readers');
     const [one, two] = [await lock.read.acquire(), await lock.read.acquire()];
     const theirs = lockWithEtcdctl('readers');
-    await sleep(500);
+    await inLine(locks, 'readers', 1);
     await one.release();
     await sleep(300);
     expect(theirs.isHeld()).toBe(false);
@@ -120,7 +125,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     const locks = open();
     const theirs = lockWithEtcdctl('dies', '--ttl=2');
     await theirs.held;
-    const waiting = locks.mutex('dies').acquire();
+    const waiting = later(locks.mutex('dies').acquire());
     theirs.kill();
     const hold = await waiting;
     expect(hold.fence).toBeGreaterThan(0n);

@@ -5,6 +5,7 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { later } from '../support/patience.ts';
 import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
@@ -96,7 +97,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     const { holders, kind } = await locks.inspect('seen');
     expect(kind).toBe('exclusive');
     expect(holders).toMatchObject([{ owner: 'batch-7', metadata: null }]);
-    const waiting = locks.mutex('seen').acquire();
+    const waiting = later(locks.mutex('seen').acquire());
     await standing('seen', 2);
     expect(await locks.evict('seen', { id: holders[0]?.id ?? '' })).toBe(true);
     await (await waiting).release();
