@@ -108,7 +108,8 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
       writeFileSync(join(data, 'myid'), String(id));
       const lines = [
         `tickTime=${options.tickMs ?? 250}`,
-        'initLimit=40',
+        // A leader that nobody follows gives up after so many ticks, and another election begins: with more, an unlucky one lasts for long.
+        'initLimit=20',
         `syncLimit=${options.syncLimit ?? 8}`,
         `dataDir=${data}`,
         `clientPort=${portOf(place)}`,
