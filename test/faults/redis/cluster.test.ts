@@ -177,7 +177,7 @@ describe.each(LIBRARIES)('row 33, under %s', (library) => {
   it('a master that is killed: the hold is kept by the replica that takes over, and the line goes on', async () => {
     const name = nameAt(2);
     const [a, b] = [await stage.locks(library), await stage.locks(library, { waitMs: 60_000 })];
-    const hold = await a.mutex(name).acquire({ ttlMs: 40_000, renewEveryMs: 1_000 });
+    const hold = await a.mutex(name).acquire({ ttlMs: 15_000, renewEveryMs: 1_000 });
     const pending = later(b.mutex(name).acquire());
     await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
     const index = await stage.masterOf(name);
@@ -192,7 +192,7 @@ describe.each(LIBRARIES)('row 33, under %s', (library) => {
     a.on('renewed', () => {
       renewed += 1;
     });
-    await eventually('it is renewed by the new master', () => renewed > 0, 35_000);
+    await eventually('it is renewed by the new master', () => renewed > 0, 15_000);
     hold.assertHeld();
     expect(await hold.release()).toBe(true);
     const next = await pending;

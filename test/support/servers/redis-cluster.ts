@@ -25,13 +25,15 @@ export interface RedisCluster extends AsyncDisposable {
 const SLOTS = 16_384;
 const MASTERS = 3;
 const NODE_TIMEOUT_MS = 30_000;
+/** Nodes that have joined wait as long as this before they serve. */
+const JOINING_TIMEOUT_MS = 1_000;
 /** How long they may take to find each other. */
 const JOIN_MS = 60_000;
 
 /** Three masters with a replica each, joined and in sync. */
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const args = [
-    ...['--cluster-node-timeout', `${NODE_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
+    ...['--cluster-node-timeout', `${JOINING_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
     // A replica may stand for election whatever it has missed: who waits for a quiet moment waits for ever in a test.
     ...['--cluster-replica-validity-factor', '0', ...(options.args ?? [])],
   ];
@@ -41,6 +43,7 @@ export async function startRedisCluster(options: RedisOptions = {}): Promise<Red
   const cluster = new Cluster(servers);
   try {
     await cluster.join();
+    await cluster.setNodeTimeout();
   } catch (error) {
     await cluster.stop();
     throw error;
