@@ -6,6 +6,7 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { later } from '../support/patience.ts';
 import { renewed } from '../support/renewed.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
@@ -31,6 +32,16 @@ const exists = (path: string): Promise<bigint | null> =>
   new Promise((resolve) =>
     direct.exists(path, (_error, stat) => resolve(stat?.czxid.readBigInt64BE() ?? null)),
   );
+
+/** Resolves when a node of this line was created by that transaction. The member that is asked may be behind the one that has granted it. */
+const created = (name: string, fence: bigint): Promise<void> =>
+  until('no node was created by that transaction', async () => {
+    const nodes = await nodesOf(direct, name);
+    return (await Promise.all(nodes.map((node) => exists(`/locks/${name}/${node}`)))).includes(fence);
+  });
+
+const standing = (name: string, count: number, root?: string): Promise<void> =>
+  until(`there are not ${count} in line`, async () => (await nodesOf(direct, name, root)).length === count);
 
 describe.concurrent('one session', () => {
   it('a thousand holds share it, and are renewed together', async () => {
@@ -76,7 +87,7 @@ describe.concurrent('one session', () => {
     } as const;
     await store.claim({ name: 'handed-in', id: 'a#1', ...terms });
     await store.claim({ name: 'handed-in', id: 'a#2', ...terms });
-    expect(await nodesOf(direct, 'handed-in')).toHaveLength(2);
+    await standing('handed-in', 2);
     await store.close();
     await until('nodes stay', async () => (await nodesOf(direct, 'handed-in')).length === 0);
     expect(client.getState().code).toBe(CONNECTED);
@@ -84,20 +95,17 @@ describe.concurrent('one session', () => {
 
   it('the fence is the transaction that created the node', async () => {
     const locks = open();
-    const [first, second] = [await locks.mutex('fence').acquire(), locks.mutex('fence').acquire()];
-    const [node] = await nodesOf(direct, 'fence');
-    expect(await exists(`/locks/fence/${node}`)).toBe(first.fence);
+    const [first, second] = [await locks.mutex('fence').acquire(), later(locks.mutex('fence').acquire())];
+    await created('fence', first.fence);
     await first.release();
-    const [next] = await nodesOf(direct, 'fence');
-    expect(await exists(`/locks/fence/${next}`)).toBe((await second).fence);
+    await created('fence', (await second).fence);
   });
 
   it('the fence is that also when others come and go in the same instant', async () => {
     await (await open().mutex('raced').acquire()).release();
     const locks = open(disturbed(ensemble.client({ sessionMs: 5_000 }), '/locks/raced'));
     const hold = await locks.mutex('raced').acquire();
-    const [node] = await nodesOf(direct, 'raced');
-    expect(await exists(`/locks/raced/${node}`)).toBe(hold.fence);
+    await created('raced', hold.fence);
     await hold.release();
   });
 });
@@ -205,7 +213,7 @@ describe.concurrent('nodes', () => {
       ['zookeeper', '%7Aookeeper'],
     ] as const) {
       const hold = await locks.mutex(name).acquire();
-      expect(await exists(`/${node}`), name).not.toBeNull();
+      await until(`there is no ${node}`, async () => (await exists(`/${node}`)) !== null);
       expect((await locks.inspect(name)).holders).toHaveLength(1);
       await hold.release();
     }
@@ -228,7 +236,7 @@ describe.concurrent('nodes', () => {
   it('a client with a root of its own works below it, though nobody has made that', async () => {
     const client = ensemble.client({ address: `${ensemble.address}/team-a`, sessionMs: 5_000 });
     const hold = await open(client).mutex('job').acquire();
-    expect(await nodesOf(direct, 'job', '/team-a/locks')).toHaveLength(1);
+    await standing('job', 1, '/team-a/locks');
     expect(await open().mutex('job').tryAcquire()).not.toBeNull();
     await hold.release();
   });
@@ -237,7 +245,7 @@ describe.concurrent('nodes', () => {
     const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000`);
     const hold = await locks.mutex('job').acquire();
     expect(hold.remainingMs).toBeLessThanOrEqual(6_000);
-    expect(await nodesOf(direct, 'job', '/team-b/x/locks')).toHaveLength(1);
+    await standing('job', 1, '/team-b/x/locks');
     await renewed(hold);
     await locks.close({ drainMs: 0 });
     // Sooner than a session that nobody closes would end.
