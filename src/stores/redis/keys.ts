@@ -16,6 +16,8 @@ export class Keys {
   readonly channelBase: string;
   readonly #line: string;
   readonly #info: string;
+  /** Whoever takes a lock gives the same one back: its keys are put together once. */
+  #last: LockKeys & { readonly name: string };
 
   /**
    * `tag`: what brings a key into the slot of these locks, in a Cluster. The counter's last letters also tell the scripts which kind of channels to use, those of
@@ -28,6 +30,7 @@ export class Keys {
     this.channelBase = `${base}wake:`;
     this.#line = `${base}line:`;
     this.#info = `${base}info:`;
+    this.#last = { name: '', ...this.of('') };
   }
 
   /** Patterns for SCAN that find every lock of a Cluster whose name begins so. */
@@ -52,7 +55,9 @@ export class Keys {
 
   /** Adds the keys of a lock to a command, in the order in which the scripts expect them. */
   push(command: string[], name: string): void {
-    command.push(this.prefix + name, this.#line + name, this.#info + name);
+    if (this.#last.name !== name) this.#last = { name, ...this.of(name) };
+    const { plain, line, info } = this.#last;
+    command.push(plain, line, info);
   }
 
   line(name: string): string {

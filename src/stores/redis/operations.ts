@@ -24,6 +24,8 @@ export interface ClaimContext {
 }
 
 export function claimOperation(keys: Keys, context: ClaimContext): Operation<ClaimRequest, ClaimOutcome> {
+  // The fence that was granted last is what the next claim has to stay above, and to write a bigint takes long.
+  let last = { fence: 0n, text: '0' };
   return {
     script: claimScript,
     isTimed: () => context.channel() !== '-',
@@ -31,25 +33,35 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
     encode(items, command) {
       command.push(keys.counter);
       for (const { request } of items) keys.push(command, request.name);
-      const at = command.push('') - 1;
+      const at = command.push('', `${context.lineMax} ${context.channel()}`) - 2;
       let fenceAbove = 0n;
       let hasNotes = false;
       for (const { request } of items) {
-        command.push(`${modeText(request.mode)} ${request.ttlMs} ${request.wait ? '1' : '0'} ${request.id}`);
         if (request.fenceAbove > fenceAbove) fenceAbove = request.fenceAbove;
         hasNotes ||= request.note !== '';
       }
-      command[at] = `${fenceAbove} ${context.lineMax} ${context.channel()}`;
+      command[at] = fenceAbove === last.fence ? last.text : `${fenceAbove}`;
+      const [first] = items;
+      if (items.length === 1 && first?.request.mode.kind === 'exclusive' && !hasNotes) {
+        const { ttlMs, wait, id } = first.request;
+        command.push(`${ttlMs}`, wait ? '1' : '0', id);
+        return;
+      }
+      for (const { request } of items) {
+        command.push(`${modeText(request.mode)} ${request.ttlMs} ${request.wait ? '1' : '0'} ${request.id}`);
+      }
       if (hasNotes) for (const { request } of items) command.push(request.note);
     },
     decode(request, answer, { sentAt }) {
       const text = textOf(answer);
+      if (isDigit(text)) {
+        context.onGranted(request);
+        // By way of a number, which the scripts count in too: reading the text as a bigint takes three times as long.
+        last = { fence: BigInt(Number(text)), text };
+        return { granted: true, fence: last.fence, validForMs: request.ttlMs };
+      }
       const rest = text.slice(2);
       switch (text[0]) {
-        case 'g':
-          context.onGranted(request);
-          // By way of a number, which the scripts count in too: reading the text as a bigint takes three times as long.
-          return { granted: true, fence: BigInt(Number(rest)), validForMs: request.ttlMs };
         case 'w': {
           const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
           const refusal = { firstEndsMs: Number(firstEndsMs), marks };
@@ -110,6 +122,11 @@ export function releaseOperation(
     encode(items, command) {
       command.push(keys.counter);
       for (const { request } of items) keys.push(command, request.name);
+      const [first] = items;
+      if (items.length === 1 && first !== undefined) {
+        command.push(first.request.id, first.request.evict ? '1' : '0');
+        return;
+      }
       for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
     decode({ name }, answer, { isRepeat }) {
@@ -125,6 +142,11 @@ export function releaseOperation(
       return isRemoved;
     },
   };
+}
+
+function isDigit(text: string): boolean {
+  const code = text.charCodeAt(0);
+  return code >= 48 && code <= 57;
 }
 
 /** One item of a batch may fail alone. */

@@ -1,48 +1,48 @@
 -- Claims, one attempt each: the holder's own claim is renewed, a waiting one is kept, a new one is granted or stands in line.
 -- KEYS  the counter of fences, then for each item: plain key, line, info
--- ARGV  <fence to stay above> <bound of a line> <channel of the asker or ->, then for each item <mode> <ttl, ms> <1 to wait> <id>,
---       then, unless none of them has one, the note of each
+-- ARGV  <fence to stay above>, <bound of a line> <channel of the asker or ->, then either, for one exclusive claim without a note,
+--       <ttl, ms>, <1 to wait>, <id>, or for each item <mode> <ttl, ms> <1 to wait> <id>, then, unless none of them has one, the note of each
 -- Gives (without a list when it is only one) for each item one of
---       g <fence>               granted
+--       <fence>                 granted
 --       w <ms> <now> <marks>    refused; the first hold ends after so many ms (-1: never by itself); the server's time in ms; marks: h
 --                               first in line, f foreign holder
 --       m <mode>                refused: the lock is in use in another way
 --       l                       refused: the line is full
 --       !<error>                failed
 -- One exclusive claim without a note is what happens most: of a lock that nobody holds or waits for, or behind an exclusive hold of ours. Both
--- are done before anything else is even defined, with as few calls as can be, since each takes longer than what it does.
-if #KEYS == 4 and #ARGV == 2 then
-  local ttl, wait, id = string.match(ARGV[2], '^x (%d+) (%d) (.+)$')
-  if ttl and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+-- are done before anything else is even defined, with as few calls, strings and locals as can be, since each takes longer than what it does.
+local id = not KEYS[5] and ARGV[5]
+if id then
+  if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
     local time = redis.call('TIME')
-    local nowUs = time[1] * 1000000 + time[2]
-    local text, mark = string.format('%.0f', nowUs), ''
-    -- Read and written in one step: almost always the clock is ahead of every fence given before.
-    local least = math.max((redis.call('SET', KEYS[1], text, 'GET') or 0) + 1, string.match(ARGV[1], '^%d+') + 1)
-    if least > nowUs then
-      if least - nowUs > 1000000 then mark = '@' .. text end
-      text = string.format('%.0f', least)
+    local text, mark = time[1] .. string.sub('00000' .. time[2], -6), ' '
+    -- Read and written in one step: almost always the clock is ahead of every fence given before. Numbers of as many digits compare as texts.
+    local last = redis.call('SET', KEYS[1], text, 'GET') or '0'
+    if last >= text or ARGV[1] >= text then
+      local nowUs, least = tonumber(text), math.max(last + 1, ARGV[1] + 1)
+      if least - nowUs > 1000000 then mark = '@' .. text .. ' ' end
+      text = string.format('%.0f', math.max(least, nowUs))
       redis.call('SET', KEYS[1], text)
     end
-    redis.call('SET', KEYS[2], text .. mark .. ' ' .. id, 'PX', ttl)
-    return 'g ' .. text
-  elseif wait == '1' then
+    redis.call('SET', KEYS[2], text .. mark .. id, 'PX', ARGV[3])
+    return text
+  elseif ARGV[4] == '1' then
     local value = redis.pcall('GET', KEYS[2])
     local holder = type(value) == 'string' and string.match(value, '^%d+ (.+)$')
     local last = holder and holder ~= id
       and redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
     local place = last and tonumber(last[2] or 0) + 1
-    local fenceAbove, lineMax, channel = string.match(ARGV[1], '^(%d+) (%d+) (%S+)$')
+    local lineMax, channel = string.match(ARGV[2], '^(%d+) (%S+)$')
     -- Nobody observes, nothing but waiters stands in line, there is room, and the counter has not forgotten a fence.
     if place and place > 0 and place < 4503599627370496
       and redis.call('ZCOUNT', KEYS[3], '-inf', '+inf') < tonumber(lineMax)
-      and tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(fenceAbove)
+      and tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(ARGV[1])
       and not redis.call('HGET', KEYS[4], id) then
       local time = redis.call('TIME')
       local nowMs = math.floor((time[1] * 1000000 + time[2]) / 1000)
-      local untilMs = nowMs + math.max(ttl, 120000)
+      local untilMs = nowMs + math.max(ARGV[3], 120000)
       redis.call('ZADD', KEYS[3], string.format('%.0f', place), id)
-      redis.call('HSET', KEYS[4], id, string.format('w x %s %.0f %d %s ', ttl, untilMs, (untilMs + 600000) / 1000, channel))
+      redis.call('HSET', KEYS[4], id, string.format('w x %s %.0f %d %s ', ARGV[3], untilMs, (untilMs + 600000) / 1000, channel))
       -- As `cover` does: the keys of a line outlive whoever is in it.
       local wantMs = untilMs + 600000 - nowMs
       if redis.call('PTTL', KEYS[3]) < wantMs then
@@ -57,13 +57,15 @@ if #KEYS == 4 and #ARGV == 2 then
   end
 end
 
+-- In a function, since the locals of a script take time to make room for even where it ends before them.
+local function everything()
 -- @include clock.lua
 -- @include value.lua
 -- @include entry.lua
 -- @include line.lua
 
-local fenceAbove, lineMax, askerChannel = string.match(ARGV[1], '^(%d+) (%d+) (%S+)$')
-fenceAbove, lineMax = tonumber(fenceAbove), tonumber(lineMax)
+local fenceAbove, lineMax, askerChannel = tonumber(ARGV[1]), string.match(ARGV[2], '^(%d+) (%S+)$')
+lineMax = tonumber(lineMax)
 
 local function refusal(lock, id)
   local firstMs
@@ -132,7 +134,7 @@ local function renewMany(lock, id, entry, ttl)
   redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
   lock.ends, lock.uncovered, lock.changed = math.max(lock.ends, nowMs + ttl), nowMs + ttl, true
   save(lock)
-  return 'g ' .. fence
+  return fence
 end
 
 local function stand(lock, id, mode, ttl, wait, note)
@@ -156,7 +158,7 @@ local function stand(lock, id, mode, ttl, wait, note)
     end
   end
   save(lock)
-  if fence then return 'g ' .. digits(fence) end
+  if fence then return digits(fence) end
   if w or not wait then return refusal(lock, id) end
   return enter(lock, id, mode, ttl, note)
 end
@@ -167,13 +169,13 @@ local function claim(key, line, info, id, mode, ttl, wait, note)
     local fence, lock = nextFence(), { key = key, line = line, info = info, weight = 0, ends = 0 }
     grant(lock, id, mode, ttl, note, fence)
     if mode ~= 'x' then save(lock) end
-    return 'g ' .. digits(fence)
+    return digits(fence)
   end
   if value then
     local holder, fence = exclusiveIn(value)
     if holder == id then
       redis.call('PEXPIRE', key, digits(ttl))
-      return 'g ' .. fence
+      return fence
     end
   end
   return stand(lockOf(key, line, info, value), id, mode, ttl, wait, note)
@@ -187,20 +189,23 @@ local function take(key, id, ttl)
   local set = redis.pcall('SET', key, text .. mark .. ' ' .. id, 'PX', ttl)
   if set.err then return '!' .. set.err end
   lastFence = fence
-  return 'g ' .. text
+  return text
 end
 
 counter(fenceAbove)
 local reply, items = {}, (#KEYS - 1) / 3
 for item = 1, items do
-  local k, note = item * 3 - 2, ARGV[items + item + 1] or ''
+  local k, note = item * 3 - 2, not id and ARGV[items + item + 2] or ''
   local key, line = KEYS[k + 1], KEYS[k + 2]
-  local mode, ttl, wait, id = string.match(ARGV[item + 1], '^(%S+) (%d+) (%d) (.+)$')
+  local mode, ttl, wait, own = 'x', ARGV[3], ARGV[4], id
+  if not id then mode, ttl, wait, own = string.match(ARGV[item + 2], '^(%S+) (%d+) (%d) (.+)$') end
   if mode == 'x' and note == '' and redis.call('EXISTS', key, line) == 0 then
-    reply[item] = take(key, id, ttl)
+    reply[item] = take(key, own, ttl)
   else
-    reply[item] = attempt(claim, key, line, KEYS[k + 3], id, mode, tonumber(ttl), wait == '1', note)
+    reply[item] = attempt(claim, key, line, KEYS[k + 3], own, mode, tonumber(ttl), wait == '1', note)
   end
 end
 writeCounter()
 return #reply == 1 and reply[1] or reply
+end
+return everything()

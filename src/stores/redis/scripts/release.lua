@@ -1,31 +1,27 @@
 -- Gives up holds and places in line, and hands what becomes free to the next in line.
 -- KEYS  the counter of fences, then for each item: plain key, line, info
--- ARGV  for each item <1 to take a foreign lock away too><id>
+-- ARGV  for one item <id>, <1 to take a foreign lock away too>; for several, for each item <1 to take a foreign lock away too><id>
 -- Gives (without a list when it is only one) for each item 1 (this call removed it), 2 (it did, and somebody was granted who has to
 -- confirm it), 0 (it was not there) or !<error>
 -- One exclusive hold without a note is what happens most, and with it a lock that nobody waits for, or an exclusive claim without a
 -- note next in line. Both are done before anything else is even defined, since that alone takes longer.
-if #KEYS == 4 then
-  local value, id = redis.call('GET', KEYS[2]), string.sub(ARGV[1], 2)
+local one = not KEYS[5] and ARGV[1]
+if one then
+  local value = redis.call('GET', KEYS[2])
   if not value then
     if redis.call('EXISTS', KEYS[3]) == 0 then return 0 end
   -- Sixteen digits of fence and a space stand before the id.
-  elseif string.sub(value, 18) == id then
-    if redis.call('EXISTS', KEYS[3]) == 0 then
-      redis.call('DEL', KEYS[2])
-      return 1
-    end
+  elseif string.sub(value, 18) == one then
+    if redis.call('EXISTS', KEYS[3]) == 0 then return redis.call('DEL', KEYS[2]) end
     local next = redis.call('ZRANGEBYSCORE', KEYS[3], '1', '(4503599627370496', 'LIMIT', 0, 1)[1]
     local entry = next and redis.call('HGET', KEYS[4], next)
     local ttl, ends, channel = string.match(entry or '', '^w x (%d+) (%d+) %d+ ([^- ]%S*) $')
     if ttl and redis.call('ZCOUNT', KEYS[3], '(4503599627370496', '+inf') == 0 then
       local time = redis.call('TIME')
-      local nowUs = time[1] * 1000000 + time[2]
-      local nowMs = math.floor(nowUs / 1000)
-      local fence = math.max((redis.call('GET', KEYS[1]) or 0) + 1, nowUs)
+      local text = time[1] .. string.sub('00000' .. time[2], -6)
+      local nowMs = math.floor(text / 1000)
       -- As in `settle`: only who has just asked is told everything and needs no confirming.
-      if ends - math.max(ttl, 120000) + 1000 >= nowMs and fence - nowUs < 1000000 then
-        local text = string.format('%.0f', fence)
+      if ends - math.max(ttl, 120000) + 1000 >= nowMs and (redis.call('GET', KEYS[1]) or '0') < text then
         local message = 'g\n' .. KEYS[2] .. '\n' .. next .. '\n' .. text .. '\n' .. string.format('%.0f', nowMs + ttl)
         local publish = string.sub(KEYS[1], -1) == 'd' and 'SPUBLISH' or 'PUBLISH'
         if redis.call(publish, string.sub(KEYS[1], 1, -6) .. 'wake:' .. channel, message) > 0 then
@@ -41,6 +37,8 @@ if #KEYS == 4 then
   end
 end
 
+-- In a function, since the locals of a script take time to make room for even where it ends before them.
+local function everything()
 -- @include clock.lua
 -- @include value.lua
 -- @include entry.lua
@@ -85,17 +83,24 @@ local function release(key, line, info, id, evict)
   return leaveLine(lockOf(key, line, info, value), id)
 end
 
-local reply = {}
-for item = 1, #ARGV do
-  local k, arg = item * 3 - 2, ARGV[item]
-  local key, line, id = KEYS[k + 1], KEYS[k + 2], string.sub(arg, 2)
+-- The common case again, as at the top.
+local function leave(k, id, evict)
+  local key, line = KEYS[k + 1], KEYS[k + 2]
   local value = redis.pcall('GET', key)
-  -- The common case again, as at the top.
   if type(value) == 'string' and string.sub(value, 18) == id and redis.call('EXISTS', line) == 0 then
-    reply[item] = redis.call('DEL', key)
-  else
-    reply[item] = attempt(release, key, line, KEYS[k + 3], id, string.sub(arg, 1, 1) == '1')
+    return redis.call('DEL', key)
   end
+  return attempt(release, key, line, KEYS[k + 3], id, evict == '1')
+end
+
+local reply
+if one then
+  reply = leave(1, one, ARGV[2])
+else
+  reply = {}
+  for item, arg in ipairs(ARGV) do reply[item] = leave(item * 3 - 2, string.sub(arg, 2), string.sub(arg, 1, 1)) end
 end
 writeCounter()
-return #reply == 1 and reply[1] or reply
+return reply
+end
+return everything()
