@@ -33,20 +33,22 @@ export function claimOperation(keys: Keys, context: ClaimContext): Operation<Cla
     encode(items, command) {
       command.push(keys.counter);
       for (const { request } of items) keys.push(command, request.name);
-      const at = command.push('', `${context.lineMax} ${context.channel()}`) - 2;
       let fenceAbove = 0n;
       let hasNotes = false;
       for (const { request } of items) {
         if (request.fenceAbove > fenceAbove) fenceAbove = request.fenceAbove;
         hasNotes ||= request.note !== '';
       }
-      command[at] = fenceAbove === last.fence ? last.text : `${fenceAbove}`;
+      command.push(fenceAbove === last.fence ? last.text : `${fenceAbove}`);
+      const line = `${context.lineMax} ${context.channel()}`;
       const [first] = items;
       if (items.length === 1 && first?.request.mode.kind === 'exclusive' && !hasNotes) {
         const { ttlMs, wait, id } = first.request;
-        command.push(`${ttlMs}`, wait ? '1' : '0', id);
+        command.push(`${ttlMs}`, id);
+        if (wait) command.push(line);
         return;
       }
+      command.push(line);
       for (const { request } of items) {
         command.push(`${modeText(request.mode)} ${request.ttlMs} ${request.wait ? '1' : '0'} ${request.id}`);
       }

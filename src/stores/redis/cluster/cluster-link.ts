@@ -5,7 +5,7 @@ import type { Link, Listening } from '../link.ts';
 import { Debts } from './debts.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
 import { SlotTable } from './slot-table.ts';
-import { slotOf } from './slots.ts';
+import { SLOTS, slotOf } from './slots.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /** More redirects than this in one command mean that the nodes do not agree. */
@@ -38,6 +38,7 @@ export class ClusterLink implements Link {
   readonly #table = new SlotTable();
   readonly #subscriptions: Subscriptions;
   readonly #debts: Debts;
+  readonly #slots = new Map<string, number>();
   /** By slot: resolves when everything has its answer that was not answered the first time. */
   readonly #again = new Map<number, Promise<void>>();
   #looking: Promise<void> | null = null;
@@ -87,10 +88,21 @@ export class ClusterLink implements Link {
   send(name: string, args: string[], beside?: string): Promise<unknown> {
     const key = beside ?? firstKey(name, args);
     if (key === undefined) return this.#sendAny(name, args);
-    const slot = slotOf(key);
+    const slot = this.#slotOf(key);
     const before = this.#again.get(slot);
     if (before === undefined) return this.#sendTo(slot, name, args, 0);
     return before.then(() => this.#sendTo(slot, name, args, 0));
+  }
+
+  /** Almost every command begins with the counter of its slot, so there are not many of these. */
+  #slotOf(key: string): number {
+    let slot = this.#slots.get(key);
+    if (slot === undefined) {
+      if (this.#slots.size === SLOTS) this.#slots.clear();
+      slot = slotOf(key);
+      this.#slots.set(key, slot);
+    }
+    return slot;
   }
 
   async servers(): Promise<readonly Link[]> {

@@ -1,7 +1,8 @@
 -- Claims, one attempt each: the holder's own claim is renewed, a waiting one is kept, a new one is granted or stands in line.
 -- KEYS  the counter of fences, then for each item: plain key, line, info
--- ARGV  <fence to stay above>, <bound of a line> <channel of the asker or ->, then either, for one exclusive claim without a note,
---       <ttl, ms>, <1 to wait>, <id>, or for each item <mode> <ttl, ms> <1 to wait> <id>, then, unless none of them has one, the note of each
+-- ARGV  for one exclusive claim without a note: <fence to stay above>, <ttl, ms>, <id>, and to wait <bound of a line> <channel of the asker or ->;
+--       otherwise <fence to stay above>, <bound of a line> <channel of the asker or ->, then for each item <mode> <ttl, ms> <1 to wait> <id>, then,
+--       unless none of them has one, the note of each
 -- Gives (without a list when it is only one) for each item one of
 --       <fence>                 granted
 --       w <ms> <now> <marks>    refused; the first hold ends after so many ms (-1: never by itself); the server's time in ms; marks: h
@@ -11,7 +12,7 @@
 --       !<error>                failed
 -- One exclusive claim without a note is what happens most: of a lock that nobody holds or waits for, or behind an exclusive hold of ours. Both
 -- are done before anything else is even defined, with as few calls, strings and locals as can be, since each takes longer than what it does.
-local id = not KEYS[5] and ARGV[5]
+local id = not KEYS[5] and tonumber(ARGV[2]) and ARGV[3]
 if id then
   if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
     local time = redis.call('TIME')
@@ -24,15 +25,15 @@ if id then
       text = string.format('%.0f', math.max(least, nowUs))
       redis.call('SET', KEYS[1], text)
     end
-    redis.call('SET', KEYS[2], text .. mark .. id, 'PX', ARGV[3])
+    redis.call('SET', KEYS[2], text .. mark .. id, 'PX', ARGV[2])
     return text
-  elseif ARGV[4] == '1' then
+  elseif ARGV[4] then
     local value = redis.pcall('GET', KEYS[2])
     local holder = type(value) == 'string' and string.match(value, '^%d+ (.+)$')
     local last = holder and holder ~= id
       and redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
     local place = last and tonumber(last[2] or 0) + 1
-    local lineMax, channel = string.match(ARGV[2], '^(%d+) (%S+)$')
+    local lineMax, channel = string.match(ARGV[4], '^(%d+) (%S+)$')
     -- Nobody observes, nothing but waiters stands in line, there is room, and the counter has not forgotten a fence.
     if place and place > 0 and place < 4503599627370496
       and redis.call('ZCOUNT', KEYS[3], '-inf', '+inf') < tonumber(lineMax)
@@ -40,9 +41,9 @@ if id then
       and not redis.call('HGET', KEYS[4], id) then
       local time = redis.call('TIME')
       local nowMs = math.floor((time[1] * 1000000 + time[2]) / 1000)
-      local untilMs = nowMs + math.max(ARGV[3], 120000)
+      local untilMs = nowMs + math.max(ARGV[2], 120000)
       redis.call('ZADD', KEYS[3], string.format('%.0f', place), id)
-      redis.call('HSET', KEYS[4], id, string.format('w x %s %.0f %d %s ', ARGV[3], untilMs, (untilMs + 600000) / 1000, channel))
+      redis.call('HSET', KEYS[4], id, string.format('w x %s %.0f %d %s ', ARGV[2], untilMs, (untilMs + 600000) / 1000, channel))
       -- As `cover` does: the keys of a line outlive whoever is in it.
       local wantMs = untilMs + 600000 - nowMs
       if redis.call('PTTL', KEYS[3]) < wantMs then
@@ -64,7 +65,7 @@ local function everything()
 -- @include entry.lua
 -- @include line.lua
 
-local fenceAbove, lineMax, askerChannel = tonumber(ARGV[1]), string.match(ARGV[2], '^(%d+) (%S+)$')
+local fenceAbove, lineMax, askerChannel = tonumber(ARGV[1]), string.match(ARGV[id and 4 or 2] or '0 -', '^(%d+) (%S+)$')
 lineMax = tonumber(lineMax)
 
 local function refusal(lock, id)
@@ -197,7 +198,7 @@ local reply, items = {}, (#KEYS - 1) / 3
 for item = 1, items do
   local k, note = item * 3 - 2, not id and ARGV[items + item + 2] or ''
   local key, line = KEYS[k + 1], KEYS[k + 2]
-  local mode, ttl, wait, own = 'x', ARGV[3], ARGV[4], id
+  local mode, ttl, wait, own = 'x', ARGV[2], ARGV[4] and '1', id
   if not id then mode, ttl, wait, own = string.match(ARGV[item + 2], '^(%S+) (%d+) (%d) (.+)$') end
   if mode == 'x' and note == '' and redis.call('EXISTS', key, line) == 0 then
     reply[item] = take(key, own, ttl)
