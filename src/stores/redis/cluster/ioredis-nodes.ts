@@ -149,37 +149,37 @@ export class IoredisNodes implements ClusterNodes {
 }
 
 /** No more calls than this in one packet: the node should work on some while we write the others. */
-const PACKET_MAX = 16;
+const PACKET_MAX = 32;
 
-/** What of a connection's stream is used: all that a tick writes then leaves as one packet. */
+/** What of a connection's stream is used: all that is written in one go then leaves as one packet. */
 interface Gathers {
   cork?(): void;
   uncork?(): void;
 }
 
 /**
- * In a Cluster each slot has calls of its own, and this library writes each by itself. The first call of a turn of the event loop goes out at once, so that the node has
- * something to do; what else is sent to it in that turn, whichever node's answers have caused it, is gathered and travels as one.
+ * In a Cluster each slot has calls of its own, and this library writes each by itself. What is sent to a node while the answers of one packet are worked off is gathered and
+ * travels as one, before the answers of another node are looked at.
  */
 function gathering(node: IoredisNode, link: Link): Link {
   let sent = 0;
   let gathered: Gathers | null = null;
-  const endTurn = (): void => {
-    sent = 0;
+  const end = (): void => {
     gathered?.uncork?.();
     gathered = null;
+    sent = 0;
   };
   const { send } = link;
   link.send = (name, args) => {
-    sent += 1;
-    if (sent === 1) setImmediate(endTurn);
-    else if (gathered === null) {
+    if (sent === 0) {
       gathered = (node as { readonly stream?: Gathers | null }).stream ?? null;
       gathered?.cork?.();
+      process.nextTick(end);
     } else if (sent % PACKET_MAX === 0) {
-      gathered.uncork?.();
-      gathered.cork?.();
+      gathered?.uncork?.();
+      gathered?.cork?.();
     }
+    sent += 1;
     return send.call(link, name, args);
   };
   return link;
