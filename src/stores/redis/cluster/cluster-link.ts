@@ -5,7 +5,7 @@ import type { Link, Listening } from '../link.ts';
 import { Debts } from './debts.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
 import { SlotTable } from './slot-table.ts';
-import { SLOTS, slotOf } from './slots.ts';
+import { CommandSlots, slotOf } from './slots.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /** More redirects than this in one command mean that the nodes do not agree. */
@@ -38,7 +38,7 @@ export class ClusterLink implements Link {
   readonly #table = new SlotTable();
   readonly #subscriptions: Subscriptions;
   readonly #debts: Debts;
-  readonly #slots = new Map<string, number>();
+  readonly #slots = new CommandSlots();
   /** By slot: resolves when everything has its answer that was not answered the first time. */
   readonly #again = new Map<number, Promise<void>>();
   #looking: Promise<void> | null = null;
@@ -86,23 +86,11 @@ export class ClusterLink implements Link {
 
   /** To the node that serves the first key; a command without keys goes to any node, or to that of the key `beside` it. */
   send(name: string, args: string[], beside?: string): Promise<unknown> {
-    const key = beside ?? firstKey(name, args);
-    if (key === undefined) return this.#sendAny(name, args);
-    const slot = this.#slotOf(key);
+    const slot = this.#slots.of(name, args, beside);
+    if (slot === null) return this.#sendAny(name, args);
     const before = this.#again.get(slot);
     if (before === undefined) return this.#sendTo(slot, name, args, 0);
     return before.then(() => this.#sendTo(slot, name, args, 0));
-  }
-
-  /** Almost every command begins with the counter of its slot, so there are not many of these. */
-  #slotOf(key: string): number {
-    let slot = this.#slots.get(key);
-    if (slot === undefined) {
-      if (this.#slots.size === SLOTS) this.#slots.clear();
-      slot = slotOf(key);
-      this.#slots.set(key, slot);
-    }
-    return slot;
   }
 
   async servers(): Promise<readonly Link[]> {
@@ -303,10 +291,4 @@ export class ClusterLink implements Link {
       work.then(resolve, reject).finally(() => timer.cancel());
     });
   }
-}
-
-/** Of the commands that the stores send. */
-function firstKey(name: string, args: readonly string[]): string | undefined {
-  if (name === 'evalsha' || name === 'eval') return args[2];
-  return name === 'zrem' ? args[0] : undefined;
 }

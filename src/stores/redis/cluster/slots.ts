@@ -12,7 +12,7 @@ function step(crc: number, byte: number): number {
   return ((crc << 8) & 0xffff) ^ (TABLE[((crc >> 8) ^ byte) & 0xff] ?? 0);
 }
 
-/** Two of these for every command. Plain letters are their own bytes, which saves making a buffer of them. */
+/** Plain letters are their own bytes, which saves making a buffer of them. */
 function slotOfText(text: string): number {
   let crc = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -45,4 +45,28 @@ export function tagOf(slot: number): string {
     const found = slotOfText(text);
     if (!TAGS.has(found)) TAGS.set(found, text);
   }
+}
+
+/** The slots that commands belong to. Almost all of them begin with the counter of a slot, so there are not many of their keys to remember. */
+export class CommandSlots {
+  readonly #known = new Map<string, number>();
+
+  /** By the command's first key, or by the one `beside` it; `null` for a command without keys. */
+  of(name: string, args: readonly string[], beside?: string): number | null {
+    const key = beside ?? firstKey(name, args);
+    if (key === undefined) return null;
+    let slot = this.#known.get(key);
+    if (slot === undefined) {
+      if (this.#known.size === SLOTS) this.#known.clear();
+      slot = slotOf(key);
+      this.#known.set(key, slot);
+    }
+    return slot;
+  }
+}
+
+/** Of the commands that the stores send. */
+function firstKey(name: string, args: readonly string[]): string | undefined {
+  if (name === 'evalsha' || name === 'eval') return args[2];
+  return name === 'zrem' ? args[0] : undefined;
 }
