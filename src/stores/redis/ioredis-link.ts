@@ -1,5 +1,5 @@
 import { Complaints } from './complaints.ts';
-import { commandMaker, type MakeCommand } from './ioredis-command.ts';
+import { type Send, senderOf } from './ioredis-command.ts';
 import { type Link, type Listening, reconnectDelayMs } from './link.ts';
 
 /** What is used of an ioredis client. */
@@ -10,7 +10,6 @@ export interface IoredisClient {
     readonly sentinels?: readonly object[] | null | undefined;
   };
   call(command: string, args: string[]): Promise<unknown>;
-  sendCommand(command: never): unknown;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
   duplicate(override?: object): IoredisClient;
@@ -27,7 +26,7 @@ export function ioredisLink(client: IoredisClient): Link {
 class IoredisLink implements Link {
   readonly #client: IoredisClient;
   readonly #complaints: Complaints;
-  readonly #makeCommand: MakeCommand | null;
+  readonly #send: Send;
   #breaks = 0;
   #isCounting = false;
   readonly #onBreak = (): void => {
@@ -37,7 +36,7 @@ class IoredisLink implements Link {
   constructor(client: IoredisClient) {
     this.#client = client;
     this.#complaints = Complaints.of(client, 'ready');
-    this.#makeCommand = commandMaker(client);
+    this.#send = senderOf(client);
   }
 
   get breaks(): number {
@@ -90,10 +89,7 @@ class IoredisLink implements Link {
   }
 
   send(name: string, args: string[]): Promise<unknown> {
-    const command = this.#makeCommand?.(name, args);
-    return (
-      command === undefined ? this.#client.call(name, args) : this.#client.sendCommand(command)
-    ) as Promise<unknown>;
+    return this.#send(name, args);
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {
