@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import { p50, report } from './measure.ts';
+import { alternate, p50, report } from './measure.ts';
 
 const WORKER = fileURLToPath(new URL('./handover-worker.ts', import.meta.url));
 const PEERS = [
@@ -66,38 +66,44 @@ function outOfOrder(holds: readonly Hold[]): number {
     .length;
 }
 
+interface Measured {
+  readonly us: number;
+  readonly disorder: number;
+}
+
+/** In alternating rounds, so that a slow moment of the machine hits all of them alike. */
 async function measured(
   url: string,
-  name: string,
+  names: readonly string[],
   workers: number,
-  rounds: number,
-): Promise<{ us: number; disorder: number }> {
-  const samples: number[] = [];
-  let disorder = 0;
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const holds = await run(url, name, workers, rounds);
-    samples.push(p50(gaps(holds)));
-    disorder += outOfOrder(holds);
-  }
-  return { us: p50(samples), disorder };
+  turns: number,
+): Promise<Measured[]> {
+  const results = await alternate(names, ROUNDS, async (name) => {
+    const holds = await run(url, name, workers, turns);
+    return [p50(gaps(holds)), outOfOrder(holds)];
+  });
+  return names.map((name) => {
+    const rounds = results.get(name) ?? [];
+    return {
+      us: p50(rounds.map(([us = Number.NaN]) => us)),
+      disorder: rounds.reduce((sum, [, disorder = 0]) => sum + disorder, 0),
+    };
+  });
 }
 
 /** One process passes a lock to the next while so many wait. */
 export async function handover(url: string, waiters: number): Promise<void> {
   const workers = waiters + 1;
-  const rounds = Math.max(Math.ceil(300 / workers), TURNS_MIN);
-  const floor = await measured(url, 'BLPOP', workers, rounds);
-  const own = await measured(url, 'holdfast', workers, rounds);
+  const turns = Math.max(Math.ceil(300 / workers), TURNS_MIN);
+  const [floor, own] = (await measured(url, ['BLPOP', 'holdfast'], workers, turns)) as [Measured, Measured];
   console.log(`      ${waiters} waiting: BLPOP ${floor.us.toFixed(0)} us, holdfast ${own.us.toFixed(0)} us`);
   report(`hand-over with ${waiters} waiting, to a bare BLPOP`, own.us / floor.us, { atMost: 2 });
   report(`hand-overs out of order with ${waiters} waiting`, own.disorder, { atMost: 0 });
-  const results = [];
-  for (const peer of PEERS) {
-    const { us } = await measured(url, peer, workers, Math.max(Math.ceil(rounds / 10), 4));
-    console.log(`      ${waiters} waiting: ${peer} ${us.toFixed(0)} us`);
-    results.push(us);
-  }
-  report(`the best peer with ${waiters} waiting, to us`, Math.min(...results) / own.us, {
+  const others = await measured(url, PEERS, workers, Math.max(Math.ceil(turns / 10), 4));
+  others.forEach(({ us }, n) => {
+    console.log(`      ${waiters} waiting: ${PEERS[n]} ${us.toFixed(0)} us`);
+  });
+  report(`the best peer with ${waiters} waiting, to us`, Math.min(...others.map(({ us }) => us)) / own.us, {
     atLeast: waiters === 1 ? 4 : 1,
   });
 }
