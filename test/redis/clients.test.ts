@@ -66,6 +66,14 @@ it("a client's own key prefix stands before ours", async () => {
   for (const client of clients) client.disconnect();
 });
 
+it('a client that makes pipelines of its own is left to do so', async () => {
+  const clients = [1, 2].map(() => new Redis(stage.server.url, { enableAutoPipelining: true }));
+  const [a, b] = clients.map((client) => createLocks(redisStore(client)));
+  await smoke(a as Locks, b as Locks, 'pipelined');
+  await Promise.all([a?.close(), b?.close()]);
+  for (const client of clients) client.disconnect();
+});
+
 it('an empty prefix lists our locks and what may be a lock of others, and patterns in names are names', async () => {
   const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
   await stage.admin.set('data', 'that nobody locks');
