@@ -43,6 +43,8 @@ const CONNECTIONS = 2;
 const KEEP_PLACE_MS = { min: 30_000, max: 45_000 };
 /** While nothing can be heard: the first of this process, for all of it. */
 const DEAF_MS = { min: 250, max: 500 };
+/** Behind a pooler that lets notifications through, as far as can be told: it may be mistaken for one while others keep it busy. */
+const POOLED_MS = { min: 500, max: 1_000 };
 /** Right after a hold has ended, a little apart, so that the first waiters of many processes do not ask all at once. */
 const AFTER_END_MS = { min: 2, max: 25 };
 const FENCE_MAX = 2n ** 63n - 2n;
@@ -190,6 +192,7 @@ export class PostgresLeaseStore implements Store {
     const isDeaf = !this.#listener.isUp;
     let lookMs = endsInMs + this.#between(AFTER_END_MS);
     if (isDeaf) lookMs = Math.min(lookMs, this.#between(DEAF_MS));
+    else if (!this.#listener.isDirect) lookMs = Math.min(lookMs, this.#between(POOLED_MS));
     this.#lines.setDue(name, lookMs);
     const keepMs = this.#between(KEEP_PLACE_MS);
     const retryMs = this.#lines.isFirst(name, id) ? Math.min(keepMs, lookMs) : keepMs;

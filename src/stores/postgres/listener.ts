@@ -24,7 +24,7 @@ const ANSWER_MS = 3_000;
 /** So many signs of life in a row that nobody needed are the last. */
 const IDLE_BEATS = 6;
 /** Behind a pooler: how often two idle connections are compared, and how long a notification may take. */
-const PROBES = 4;
+const PROBES = 8;
 const PROBE_MS = 1_000;
 /** As `call_next` of `migrations/` spells it: who listens holds this lock, so that the server can tell who does not any more. */
 const ALIVE_SALT = 4701;
@@ -62,6 +62,11 @@ export class Listener {
 
   get isUp(): boolean {
     return this.#isUp;
+  }
+
+  /** Nothing stands between us and the server that could keep a notification to itself. */
+  get isDirect(): boolean {
+    return this.#connection?.isDirect === true;
   }
 
   /** Resolves when it listens, or after a while in any case. */
@@ -131,16 +136,18 @@ export class Listener {
   }
 
   /**
-   * A pooler that hands out server connections by the transaction gives two idle clients the same one, and then listening is of no use. One that hands them out
-   * by the session never does, and lets a notification through.
+   * A pooler that hands out server connections by the transaction gives two idle clients the same one, or one client another than before where others are busy, and then
+   * listening is of no use. One that hands them out by the session never does, and lets a notification through.
    */
   async #isHeardThroughPooler(connection: Connection): Promise<boolean> {
     const other = await this.#connect(() => {});
     try {
       const text = 'SELECT pg_backend_pid()::text';
+      const pidOf = async (each: Connection): Promise<string | null> =>
+        (await each.run({ text }))[0]?.[0] ?? null;
+      const own = await pidOf(connection);
       for (let probe = 0; probe < PROBES; probe += 1) {
-        const [[mine] = [], [theirs] = []] = [await connection.run({ text }), await other.run({ text })];
-        if (mine?.[0] === theirs?.[0]) return false;
+        if ((await pidOf(other)) === own || (await pidOf(connection)) !== own) return false;
       }
       await connection.run({ text: `LISTEN "${this.channel}"` });
       const heard = new Promise<boolean>((resolve) => {
@@ -151,7 +158,7 @@ export class Listener {
         };
       });
       await other.run({ text: `SELECT pg_notify('${this.channel}', 'p')::text` });
-      return await heard;
+      return (await heard) && (await pidOf(connection)) === own;
     } finally {
       this.#onProbe = null;
       await other.close();

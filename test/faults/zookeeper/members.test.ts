@@ -6,7 +6,7 @@ import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { startFaultProxy } from '../../support/fault-proxy.ts';
 import { later } from '../../support/patience.ts';
-import { firstRenewed } from '../../support/renewed.ts';
+import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type Ensemble, type Member, startEnsemble } from '../../support/servers/zookeeper.ts';
 import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
 
@@ -224,9 +224,10 @@ describe('a member of ZooKeeper fails', () => {
       const waiting = later(locksOn(clientOf(ensemble.members, LONG_SESSION_MS)).mutex(name).acquire());
       await until('nobody waits', async () => (await nodesOf(holder, name)).length === 2);
       const { back } = await kill(killed);
-      // They miss it at once, since its connections end, and serve again when they have elected another leader.
-      await sleep(500);
+      // They miss it at once, since its connections end, and serve again when they have elected another leader. The holder is renewed by then.
+      await sleep(4_000);
       await ensemble.serving(2);
+      await renewed(hold);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
       const next = await waiting;
