@@ -26,6 +26,8 @@ export class Claim implements ClaimRef {
   lockNode: LockNode | null = null;
   /** Somebody has given it up, and the server has not confirmed it yet. */
   isLeaving = false;
+  /** Being removed now: whether that removed it. */
+  removal: Promise<boolean> | null = null;
   /** What it waits for. */
   behind: string | null = null;
   /** Until then nothing can have changed of which we would not have been told. */

@@ -18,6 +18,14 @@ export class Leaving {
     const claim = this.#parts.claims.get(ref);
     if (claim === undefined) return this.removeFound(ref, signal);
     claim.isLeaving = true;
+    // One that waits for the next connection and what `finish` does then are one: the second of two would find nothing, and say so to whoever gave it up.
+    claim.removal ??= this.#begin(claim, signal).finally(() => {
+      claim.removal = null;
+    });
+    return claim.removal;
+  }
+
+  #begin(claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
     const isSent = claim.node !== null && claim.session.isUsable && signal?.aborted !== true;
     return isSent ? this.#remove(claim) : this.#removeLater(claim, signal);
   }

@@ -72,6 +72,23 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     });
   }
 
+  it('row 55: a release that waits for the next connection says that it gave the lock up', async () => {
+    const { locks, client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+    for (let round = 0; round < 3; round += 1) {
+      const hold = await locks.mutex('between-two').acquire();
+      every((proxy) => {
+        proxy.refuse();
+        proxy.cut();
+      });
+      await until('still connected', () => client.getState().code !== CONNECTED);
+      const released = later(hold.release());
+      await sleep(50);
+      every((proxy) => proxy.pass());
+      expect(await released).toBe(true);
+      await until('its node stays', async () => (await nodesOf(direct, 'between-two')).length === 0);
+    }
+  });
+
   it('row 56: one member falls silent, and the session goes on at another', async () => {
     const { locks, proxies } = await proxied({ sessionMs: 6_000 });
     const hold = await locks.mutex('silent-member').acquire();
