@@ -27,8 +27,7 @@ const AS_TEXT = { replyEncoding: 'utf8' };
 
 /**
  * How to send through this client. Its `call` looks through all arguments and copies them, twice, for what ours never are: lists, numbers, buffers. And what it writes is a
- * text, which the socket encodes letter by letter. A command of ours gets its arguments after it was made, and becomes bytes at once where it can: together a tenth of what a
- * lock costs this process. Where `call` has more to do, or the client's commands are not as we know them, it is left to `call`.
+ * text, which the socket encodes letter by letter. A command of ours gets its arguments after it was made, and becomes bytes at once where it can. Where `call` has more to do, or the client's commands are not as we know them, it is left to `call`.
  */
 export function senderOf(client: Client): Send {
   const { keyPrefix = '', showFriendlyErrorStack, enableAutoPipelining } = client.options;

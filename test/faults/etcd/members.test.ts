@@ -5,6 +5,7 @@ import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { later } from '../../support/patience.ts';
 import { renewed } from '../../support/renewed.ts';
+import { crash } from '../../support/servers/crash.ts';
 import { type EtcdCluster, type EtcdMember, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { expectToldAfterSleep, expectToldInTime, witness } from './witness.ts';
 
@@ -38,19 +39,6 @@ async function asleep(member: EtcdMember, ms: number): Promise<void> {
   member.server.kill('SIGSTOP');
   await sleep(ms);
   member.server.kill('SIGCONT');
-}
-
-/** Ends the member's process at once. It is there again for the next test, whatever becomes of this one. */
-async function kill(member: EtcdMember): Promise<{ back(): Promise<void> }> {
-  let back: Promise<void> | null = null;
-  const restart = (): Promise<void> => {
-    back ??= member.server.start();
-    return back;
-  };
-  onTestFinished(restart, 60_000);
-  member.server.kill('SIGKILL');
-  await member.server.exited();
-  return { back: restart };
 }
 
 let count = 0;
@@ -101,7 +89,7 @@ describe('a member of etcd fails', () => {
     const hold = await first.mutex(name).acquire({ ttlMs: 10_000 });
     const waiting = later(second.mutex(name).acquire());
     await expect.poll(async () => (await first.inspect(name)).waiters.length).toBe(1);
-    const { back } = await kill(leader);
+    const { back } = await crash(leader.server);
     // By the next leader.
     await renewed(hold);
     expect(await hold.release()).toBe(true);
@@ -125,7 +113,7 @@ describe('a member of etcd fails', () => {
     await expect.poll(async () => (await locks.inspect(name)).waiters.length).toBe(1);
     // And listens.
     await sleep(300);
-    const { back } = await kill(lost);
+    const { back } = await crash(lost.server);
     await hold.release();
     const startedAt = performance.now();
     const next = await waiting;
@@ -145,7 +133,7 @@ describe('a member of etcd fails', () => {
       granted = true;
     });
     first.catch(() => {});
-    const killed = [await kill(leader), await kill(followers[0])];
+    const killed = [await crash(leader.server), await crash(followers[0].server)];
     await expect.poll(() => seen.lostAt(), { message: 'the holder was not told' }).not.toBeNull();
     // Longer than what was granted lasts.
     await sleep(2_500);

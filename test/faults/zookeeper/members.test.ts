@@ -7,6 +7,7 @@ import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { startFaultProxy } from '../../support/fault-proxy.ts';
 import { later } from '../../support/patience.ts';
 import { firstRenewed, renewed } from '../../support/renewed.ts';
+import { crash } from '../../support/servers/crash.ts';
 import { type Ensemble, type Member, startEnsemble } from '../../support/servers/zookeeper.ts';
 import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
 
@@ -47,19 +48,6 @@ async function parts(): Promise<{ leader: Member; followers: [Member, Member] }>
   const [a, b] = ensemble.members.filter((member) => member !== leader);
   if (a === undefined || b === undefined) throw new Error('three members are needed');
   return { leader, followers: [a, b] };
-}
-
-/** Ends the member's process at once. It is there again for the next test, whatever becomes of this one. */
-async function kill(member: Member): Promise<{ back(): Promise<void> }> {
-  let back: Promise<void> | null = null;
-  const restart = (): Promise<void> => {
-    back ??= member.server.start();
-    return back;
-  };
-  onTestFinished(restart, 60_000);
-  member.server.kill('SIGKILL');
-  await member.server.exited();
-  return { back: restart };
 }
 
 /** Stops the member for a while, as a paused machine is. */
@@ -223,7 +211,7 @@ describe('a member of ZooKeeper fails', () => {
       for (const detour of detours) detour.pass();
       const waiting = later(locksOn(clientOf(ensemble.members, LONG_SESSION_MS)).mutex(name).acquire());
       await until('nobody waits', async () => (await nodesOf(holder, name)).length === 2);
-      const { back } = await kill(killed);
+      const { back } = await crash(killed.server);
       // They miss it at once, since its connections end, and serve again when they have elected another leader. The holder is renewed by then.
       await sleep(4_000);
       await ensemble.serving(2);
@@ -252,7 +240,7 @@ describe('a member of ZooKeeper fails', () => {
       granted = true;
     });
     first.catch(() => {});
-    const killed = [await kill(leader), await kill(followers[0])];
+    const killed = [await crash(leader.server), await crash(followers[0].server)];
     await until('the holder was not told', () => seen.lostAt() !== null);
     await sleep(SESSION_MS);
     expect(granted, 'a minority has granted a lock').toBe(false);
