@@ -18,6 +18,8 @@ export interface Operation<Request, Result> {
   keyCount(items: number): number;
   /** Adds the keys and arguments for all of these to the command. */
   encode(items: readonly { readonly request: Request }[], command: string[]): void;
+  /** Somebody else is likely to wait for what these do. */
+  isAwaited?(items: readonly { readonly request: Request }[]): boolean;
   /** Throws a `HoldfastError` for an answer that is one. */
   decode(request: Request, answer: unknown, sending: Sending): Result;
   /** Nobody gets a result for it any more. */
@@ -179,8 +181,11 @@ export class Batch<Request, Result> {
       `${this.#operation.keyCount(items.length)}`,
     ];
     this.#operation.encode(items, args);
+    const { link } = this.#gate;
     try {
-      return this.#gate.link.send(command, args);
+      if (link.sendYielding !== undefined && this.#operation.isAwaited?.(items) === true)
+        return link.sendYielding(command, args);
+      return link.send(command, args);
     } catch (error) {
       return Promise.reject(error);
     }

@@ -1,6 +1,6 @@
 import { Complaints } from './complaints.ts';
 import { type Send, senderOf } from './ioredis-command.ts';
-import { type Link, type Listening, reconnectDelayMs } from './link.ts';
+import { type Corkable, type Link, type Listening, ping, reconnectDelayMs } from './link.ts';
 
 /** What is used of an ioredis client. */
 export interface IoredisClient {
@@ -90,6 +90,16 @@ class IoredisLink implements Link {
 
   send(name: string, args: string[]): Promise<unknown> {
     return this.#send(name, args);
+  }
+
+  sendYielding(name: string, args: string[]): Promise<unknown> {
+    const { stream } = this.#client as { readonly stream?: Corkable | null };
+    // Alone, the PING would be answered before the command has arrived.
+    stream?.cork?.();
+    ping(this);
+    const sent = this.#send(name, args);
+    stream?.uncork?.();
+    return sent;
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {

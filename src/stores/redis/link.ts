@@ -27,6 +27,11 @@ export interface Link {
   onceReady(callback: () => void): void;
   /** `beside`: in a Cluster, a command without keys goes to the node that has this one. */
   send(name: string, args: string[], beside?: string): Promise<unknown>;
+  /**
+   * The same, for a command by which the server tells somebody else something: so that it tells them before it answers. A server writes first to whom it has begun to
+   * answer last, and a PING in front of the command, in the same packet, makes it begin with us.
+   */
+  sendYielding?(name: string, args: string[]): Promise<unknown>;
   /** The oldest Redis that can be used through it; 6.2 unless it says so. */
   readonly versionMin?: readonly [number, number];
   /** In a Cluster: every master that can be reached now. */
@@ -41,6 +46,17 @@ export interface Link {
   leave(): void;
   /** Closes the client itself; only for a store that opened it. */
   close(): Promise<void>;
+}
+
+/** What of a connection's stream is used: all that is written in one go then leaves as one packet. */
+export interface Corkable {
+  cork?(): void;
+  uncork?(): void;
+}
+
+/** Nobody waits for the answer, not even for that it is forbidden. */
+export function ping(link: Link): void {
+  link.send('ping', []).catch(() => {});
 }
 
 const RECONNECT_MIN_MS = 50;

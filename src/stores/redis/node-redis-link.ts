@@ -1,5 +1,5 @@
 import { Complaints } from './complaints.ts';
-import type { Link, Listening } from './link.ts';
+import { type Link, type Listening, ping } from './link.ts';
 import { OwnClient } from './own-client.ts';
 
 /** What is used of a node-redis client. */
@@ -65,6 +65,12 @@ class NodeRedisLink implements Link {
 
   send(name: string, args: string[]): Promise<unknown> {
     return this.#client.sendCommand([name, ...args]);
+  }
+
+  sendYielding(name: string, args: string[]): Promise<unknown> {
+    // What is asked in one tick is written in one go.
+    ping(this);
+    return this.send(name, args);
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {

@@ -110,6 +110,8 @@ export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome
 
 export interface ReleaseRequest extends ClaimRef {
   readonly evict: boolean;
+  /** It had to wait itself. Where one has, another one is likely to. */
+  readonly hasWaited: boolean;
 }
 
 /** `onHandedOver`: somebody was granted the lock and has to confirm it. */
@@ -131,6 +133,7 @@ export function releaseOperation(
       }
       for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
+    isAwaited: (items) => items.some(({ request }) => request.hasWaited),
     decode({ name }, answer, { isRepeat }) {
       const text = textOf(answer);
       const isRemoved = text !== '0';

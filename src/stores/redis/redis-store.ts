@@ -81,6 +81,8 @@ export class RedisStore implements Replicating {
   readonly #listener: Listener;
   readonly #observers: Observers;
   readonly #handOvers: HandOvers;
+  /** By the very object that the core names a claim with, so that nobody has to forget it. */
+  readonly #hasWaited = new WeakSet<object>();
   /** What replicas are known to have is what was written on our own connection. */
   readonly #mustAsk: boolean;
   #closing: Promise<void> | null = null;
@@ -174,16 +176,18 @@ export class RedisStore implements Replicating {
 
   release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#forget(claim.id);
-    return this.#releases.add({ name: claim.name, id: claim.id, evict: false }, signal);
+    const hasWaited = this.#hasWaited.has(claim);
+    return this.#releases.add({ name: claim.name, id: claim.id, evict: false, hasWaited }, signal);
   }
 
   evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#releases.add({ name: claim.name, id: claim.id, evict: true }, signal);
+    return this.#releases.add({ name: claim.name, id: claim.id, evict: true, hasWaited: false }, signal);
   }
 
   async watch(target: WatchTarget, wake: OnChange): Promise<AsyncDisposable> {
     this.#gate.assertNotClosed();
     const { name, id } = target;
+    this.#hasWaited.add(target);
     const unwatch =
       id === undefined ? this.#observers.add(name, wake) : this.#lines.add(name, id, () => wake(true));
     const stop = (): void => {

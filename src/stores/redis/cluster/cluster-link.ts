@@ -1,7 +1,7 @@
 import type { Clock } from '../../../clock.ts';
 import { pause } from '../../../hold/pause.ts';
 import { noConnection } from '../failure.ts';
-import type { Link, Listening } from '../link.ts';
+import { type Link, type Listening, ping } from '../link.ts';
 import { Debts } from './debts.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
 import { SlotTable } from './slot-table.ts';
@@ -91,6 +91,12 @@ export class ClusterLink implements Link {
     const before = this.#again.get(slot);
     if (before === undefined) return this.#sendTo(slot, name, args, 0);
     return before.then(() => this.#sendTo(slot, name, args, 0));
+  }
+
+  sendYielding(name: string, args: string[]): Promise<unknown> {
+    const node = this.#masterOf(this.#slots.of(name, args) ?? 0);
+    if (node?.link.isReady === true) ping(node.link);
+    return this.send(name, args);
   }
 
   async servers(): Promise<readonly Link[]> {

@@ -1,7 +1,7 @@
 import { UnsupportedError } from '../../../errors.ts';
 import { Complaints } from '../complaints.ts';
 import { type IoredisClient, ioredisLink } from '../ioredis-link.ts';
-import type { Link } from '../link.ts';
+import type { Corkable, Link } from '../link.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that an ioredis Cluster has to one node. */
@@ -151,19 +151,13 @@ export class IoredisNodes implements ClusterNodes {
 /** No more calls than this in one packet: the node should work on some while we write the others. */
 const PACKET_MAX = 32;
 
-/** What of a connection's stream is used: all that is written in one go then leaves as one packet. */
-interface Gathers {
-  cork?(): void;
-  uncork?(): void;
-}
-
 /**
  * In a Cluster each slot has calls of its own, and this library writes each by itself. What is sent to a node while the answers of one packet are worked off is gathered and
  * travels as one, before the answers of another node are looked at.
  */
 function gathering(node: IoredisNode, link: Link): Link {
   let sent = 0;
-  let gathered: Gathers | null = null;
+  let gathered: Corkable | null = null;
   const end = (): void => {
     gathered?.uncork?.();
     gathered = null;
@@ -172,7 +166,7 @@ function gathering(node: IoredisNode, link: Link): Link {
   const { send } = link;
   link.send = (name, args) => {
     if (sent === 0) {
-      gathered = (node as { readonly stream?: Gathers | null }).stream ?? null;
+      gathered = (node as { readonly stream?: Corkable | null }).stream ?? null;
       gathered?.cork?.();
       process.nextTick(end);
     } else if (sent % PACKET_MAX === 0) {
