@@ -15,6 +15,9 @@ export interface Clock {
   startTimer(ms: number, fire: () => void, options?: { keepAlive?: boolean }): Timer;
 }
 
+/** A time that never comes. */
+export const FOREVER_MS = Number.POSITIVE_INFINITY;
+
 /** A timer that was started. Cancelling it late, or twice, does nothing. */
 export interface Timer {
   cancel(): void;

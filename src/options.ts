@@ -1,5 +1,5 @@
 import { checkCount, checkDuration, checkOwner, checkType, DAY_MS, wrong } from './checks.ts';
-import type { Clock } from './clock.ts';
+import { type Clock, FOREVER_MS } from './clock.ts';
 import { encodeMetadata, type JsonObject } from './json.ts';
 
 /** Bounds on how often a waiter asks when its store cannot say when to ask again. */
@@ -80,7 +80,7 @@ export const DEFAULTS = {
     waitMs: 10_000,
     renew: true,
     renewEveryMs: null,
-    maxHoldMs: Number.POSITIVE_INFINITY,
+    maxHoldMs: FOREVER_MS,
     note: '',
     signal: undefined,
     reentrant: false,

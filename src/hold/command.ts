@@ -90,17 +90,21 @@ export class Commands {
     // One signal for many commands: their number of listeners is no leak.
     setMaxListeners(0, controller.signal);
     this.#batches.set(end, batch);
-    this.#clock.startTimer(end - now, () => {
+    const then = (ms: number, next: () => void): unknown => this.#clock.startTimer(ms, next);
+    then(end - now, () => {
       this.#batches.delete(end);
-      const [first] = pending.all;
-      if (first === undefined) return;
-      controller.abort(silence(first));
-      // A store that knows why there was no answer says so now.
-      this.#clock.startTimer(0, () => {
-        for (const command of [...pending.all]) {
-          command.isLate = true;
-          command.onFailure(silence(command));
-        }
+      // After a stall of this process the answer may lie here unread.
+      then(0, () => {
+        const [first] = pending.all;
+        if (first === undefined) return;
+        controller.abort(silence(first));
+        // A store that knows why there was no answer says so now.
+        then(0, () => {
+          for (const command of [...pending.all]) {
+            command.isLate = true;
+            command.onFailure(silence(command));
+          }
+        });
       });
     });
     return batch;

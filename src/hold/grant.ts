@@ -1,4 +1,4 @@
-import type { Timer } from '../clock.ts';
+import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
@@ -33,7 +33,7 @@ export class Grant implements Bagged {
   ttlMs: number;
   readonly #maxHoldMs: number;
   /** On a session store, which has no times of its own: how long after the grant an unrenewed hold ends. */
-  #unrenewedMs = Number.POSITIVE_INFINITY;
+  #unrenewedMs = FOREVER_MS;
   #state: State = 'held';
   #error: HoldLostError | null = null;
   #controller: AbortController | null = null;
@@ -48,7 +48,7 @@ export class Grant implements Bagged {
   // The keep-alive's own; here so that a hold costs one object less.
   /** How often it is renewed, and when the next time is due. */
   everyMs = 0;
-  dueAtMs = Number.POSITIVE_INFINITY;
+  dueAtMs = FOREVER_MS;
   timer: Timer | null = null;
   retry: Timer | null = null;
   renewing: Promise<unknown> | null = null;
@@ -79,7 +79,7 @@ export class Grant implements Bagged {
 
   /** A session outlives any TTL, so there the core itself ends a hold that asked not to be renewed. The user has moved that end. */
   moveEnd(ttlMs: number): void {
-    if (this.#unrenewedMs !== Number.POSITIVE_INFINITY) this.#unrenewedMs = this.heldForMs() + ttlMs;
+    if (this.#unrenewedMs !== FOREVER_MS) this.#unrenewedMs = this.heldForMs() + ttlMs;
   }
 
   /** How long after the grant it ends whatever the store says. */
@@ -106,8 +106,7 @@ export class Grant implements Bagged {
     if (this.#state !== 'held') return 0;
     const trusted = this.trust.remainingMs();
     const { capMs } = this;
-    const capped =
-      capMs === Number.POSITIVE_INFINITY ? capMs : capMs - elapsedMs(this.#core.clock, this.grantedAt);
+    const capped = capMs === FOREVER_MS ? capMs : capMs - elapsedMs(this.#core.clock, this.grantedAt);
     if (trusted > 0 && capped > 0) return Math.min(trusted, capped);
     this.lose(this.#isSession && capped > 0 ? 'session' : 'expired');
     return 0;

@@ -1,4 +1,4 @@
-import type { Timer } from '../clock.ts';
+import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
@@ -25,7 +25,7 @@ const RENEW_SHARE_MAX = 3 / 4;
 export class Keepalive {
   readonly #core: Core;
   #timer: Timer | null = null;
-  #wakesAtMs = Number.POSITIVE_INFINITY;
+  #wakesAtMs = FOREVER_MS;
   #jumpTimer: Timer | null = null;
   #clockGapMs = 0;
 
@@ -38,7 +38,7 @@ export class Keepalive {
     this.#watchClocks();
     if (this.#core.store.traits.lifetime === 'session') this.#watchSession(grant);
     if (grant.renew) this.#renewLater(grant, sentMs, validForMs, remainingMs);
-    if (!grant.renew || grant.capMs !== Number.POSITIVE_INFINITY) this.#watchDeadline(grant);
+    if (!grant.renew || grant.capMs !== FOREVER_MS) this.#watchDeadline(grant);
   }
 
   stop(grant: Grant): void {
@@ -48,7 +48,7 @@ export class Keepalive {
   }
 
   #unschedule(grant: Grant): void {
-    grant.dueAtMs = Number.POSITIVE_INFINITY;
+    grant.dueAtMs = FOREVER_MS;
     grant.timer?.cancel();
     grant.timer = null;
     grant.retry?.cancel();
@@ -103,15 +103,15 @@ export class Keepalive {
   #onTimer(): void {
     const nowMs = this.#core.clock.monotonicMs();
     const due: Grant[] = [];
-    let nextMs = Number.POSITIVE_INFINITY;
+    let nextMs = FOREVER_MS;
     for (const grant of this.#core.grants.all) {
       if (grant.dueAtMs - nowMs > grant.everyMs * SLACK_SHARE) nextMs = Math.min(nextMs, grant.dueAtMs);
       else due.push(grant);
     }
-    this.#wakesAtMs = Number.POSITIVE_INFINITY;
+    this.#wakesAtMs = FOREVER_MS;
     this.#wakeAt(nextMs);
     for (const grant of due) {
-      grant.dueAtMs = Number.POSITIVE_INFINITY;
+      grant.dueAtMs = FOREVER_MS;
       this.#renewDue(grant);
     }
   }

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import { type Clock, FOREVER_MS } from '../clock.ts';
 import { elapsedMs, type Instant, trustedMs } from './validity.ts';
 
 /** A command that may have set the claim's time, or may yet do so: it was sent, and its answer is not known. */
@@ -15,7 +15,7 @@ export class Trust {
   /** Commands sent after the last one that was confirmed: from its sending on, each may have set the time to its own. */
   #doubts: Set<Doubt> | null = null;
   /** The shortest time of those sent before it: they may still be carried out, after it. */
-  #leastMs = Number.POSITIVE_INFINITY;
+  #leastMs = FOREVER_MS;
 
   /** Where times to live mean nothing to the store, commands cannot change them. */
   readonly #hasTtl: boolean;

@@ -1,4 +1,5 @@
 import { checkName, checkType } from '../checks.ts';
+import { FOREVER_MS } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { onAbort } from '../hold/abort.ts';
 import { acquire, asGrant } from '../hold/acquire.ts';
@@ -36,7 +37,7 @@ export class NamedElection implements Election {
   constructor(core: Core, name: string, options?: AcquireOptions) {
     this.#core = core;
     this.#name = checkName(name);
-    this.#settings = { ...resolve(core.settings, options), waitMs: Number.POSITIVE_INFINITY };
+    this.#settings = { ...resolve(core.settings, options), waitMs: FOREVER_MS };
   }
 
   start(handlers: ElectionHandlers = {}): Candidate {
