@@ -24,10 +24,11 @@ if one then
       if ends - math.max(ttl, 120000) + 1000 >= nowMs and (redis.call('GET', KEYS[1]) or '0') < text then
         local message = 'g\n' .. KEYS[2] .. '\n' .. next .. '\n' .. text .. '\n' .. string.format('%.0f', nowMs + ttl)
         local publish = string.sub(KEYS[1], -1) == 'd' and 'SPUBLISH' or 'PUBLISH'
+        -- Removing comes first: nobody may be told of a grant that the server then refuses to write. What it lets us remove, also when memory is
+        -- full, it lets us write after that.
+        redis.call('ZREM', KEYS[3], next)
+        redis.call('HDEL', KEYS[4], next)
         if redis.call(publish, string.sub(KEYS[1], 1, -6) .. 'wake:' .. channel, message) > 0 then
-          -- Removing comes first: it is allowed when memory is full, and after it so is the rest.
-          redis.call('ZREM', KEYS[3], next)
-          redis.call('HDEL', KEYS[4], next)
           redis.call('SET', KEYS[1], text)
           redis.call('SET', KEYS[2], text .. ' ' .. next, 'PX', ttl)
           return 1
