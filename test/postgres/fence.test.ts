@@ -144,9 +144,19 @@ describe('holdfast.require_fence', () => {
     await client.query('UPDATE orders SET total = 2');
     await client.query('COMMIT');
     await expect(client.query('UPDATE orders SET total = 3')).rejects.toMatchObject({ code: 'HF001' });
-    // Outside a transaction it binds nothing that lasts.
-    await bindFence(client, { name: 'orders', fence: 10n });
-    await expect(client.query('UPDATE orders SET total = 3')).rejects.toMatchObject({ code: 'HF001' });
+  });
+
+  it('cannot be bound outside a transaction, by either library, and leaves no trace', async () => {
+    const client = await connect();
+    const sql = postgres(url, { max: 1 });
+    for (const tx of [client, sql])
+      await expect(bindFence(tx, { name: 'outside', fence: 10n })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        argument: 'tx',
+        message: expect.stringContaining('not inside a transaction'),
+      });
+    await sql.begin((tx) => bindFence(tx, { name: 'outside', fence: 9n }));
+    await sql.end();
   });
 
   it('refuses a stale fence, when it is bound and when it was bound before', async () => {
