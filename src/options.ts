@@ -29,7 +29,7 @@ export interface LocksOptions {
   readonly owner?: string | undefined;
   /** Shown too. Plain JSON, 4 KiB at most once encoded. */
   readonly metadata?: JsonObject | undefined;
-  /** `thread` (openLocks only): renewals go on while the event loop is blocked. Default `inline`. */
+  /** `inline`, the default. `thread` is not built yet: `openLocks` rejects it with `UnsupportedError`, `createLocks` with `InvalidArgumentError`. */
   readonly renewal?: 'inline' | 'thread' | undefined;
   /** For tests: `virtualClock()`. */
   readonly clock?: Clock | undefined;
@@ -109,7 +109,7 @@ export const DEFAULTS = {
 export function resolveLocksOptions(options: LocksOptions): Settings {
   checkType('options', options, 'object');
   const renewal = options.renewal ?? 'inline';
-  if (renewal !== 'inline') throw wrong('renewal', 'inline, or thread with openLocks', renewal);
+  if (renewal !== 'inline') throw wrong('renewal', 'inline: thread is not built yet', renewal);
   const pollMs = options.pollMs ?? DEFAULTS.pollMs;
   checkDuration('pollMs.min', pollMs.min);
   checkCount('pollMs.max', pollMs.max, pollMs.min, DAY_MS);
