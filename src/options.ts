@@ -109,7 +109,7 @@ export const DEFAULTS = {
 export function resolveLocksOptions(options: LocksOptions): Settings {
   checkType('options', options, 'object');
   const renewal = options.renewal ?? 'inline';
-  if (renewal !== 'inline') throw wrong('renewal', 'inline: thread is not built yet', renewal);
+  if (renewal !== 'inline') throw wrong('renewal', 'inline', renewal);
   const pollMs = options.pollMs ?? DEFAULTS.pollMs;
   checkDuration('pollMs.min', pollMs.min);
   checkCount('pollMs.max', pollMs.max, pollMs.min, DAY_MS);

@@ -260,7 +260,7 @@ it.each([
   ],
   [
     () => createLocks(memoryStore(), { renewal: 'threads' as never }),
-    'renewal must be inline: thread is not built yet; got "threads"',
+    'renewal must be inline; got "threads"',
   ],
 ])('says what was wrong with what it got: %s', (use, message) => {
   expect(use).toThrow(message);
