@@ -7,6 +7,7 @@ import { bundle } from '../support/bundle.ts';
 import { installPackage } from '../support/installed-package.ts';
 import { manifest, publicEntries } from '../support/public-entries.ts';
 import { repository, runNode } from '../support/staged-package.ts';
+import { links } from '../support/tidy/text-checks.ts';
 import { compileProject, SETTINGS, type UserProject } from '../support/user-project.ts';
 
 const CORE_BYTES_MAX = 12_000;
@@ -27,8 +28,20 @@ describe('the packed package', () => {
     const programs = Object.values(bin).map((path) => path.replace('./', ''));
     const needed = [...named, ...programs, 'LICENSE', 'CHANGELOG.md'];
     expect(needed.filter((path) => !installed.files.includes(path))).toEqual([]);
-    const known = /^(?:dist\/.*\.(?:js|d\.ts)|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/;
+    const known =
+      /^(?:dist\/.*\.(?:js|d\.ts)|package\.json|LICENSE|(?:README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|docs\/(?:stores\/)?[\w-]+\.md)$/;
     expect(installed.files.filter((path) => !known.test(path))).toEqual([]);
+  });
+
+  it('has no dead link on the pages for its users, but for the tests that the page on safety names', () => {
+    const textOf = (path: string): string | undefined =>
+      installed.files.includes(path)
+        ? readFileSync(join(installed.project, 'node_modules/holdfast', path), 'utf8')
+        : undefined;
+    const pages = installed.files.filter((path) => path === 'README.md' || path.startsWith('docs/'));
+    expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/guide.md', 'docs/stores/etcd.md']));
+    const dead = pages.flatMap((path) => links(textOf).find({ path, text: textOf(path) ?? '' }));
+    expect(dead.filter((problem) => !/^docs\/safety\.md:\d+: \.\.\/test\//.test(problem))).toEqual([]);
   });
 
   it('says the same to old and new resolution', () => {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -42,7 +42,8 @@ export function stagePackage(folder: string): void {
     '--outDir',
     join(folder, 'dist'),
   ]);
-  for (const file of ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']) {
-    if (existsSync(join(repository, file))) cpSync(join(repository, file), join(folder, file));
+  for (const name of readdirSync(repository)) {
+    if (name === 'docs' || name === 'package.json' || name === 'LICENSE' || name.endsWith('.md'))
+      cpSync(join(repository, name), join(folder, name), { recursive: true });
   }
 }
