@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.ts';
-import { isStoreError } from '../../hold/command.ts';
+import { isStoreError, unknownOutcome } from '../../hold/command.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -45,10 +45,19 @@ export class ReplicatedStore implements Store {
       await this.#confirm(request.name, request.ttlMs, signal);
     } catch (error) {
       if (!isStoreError(error)) throw error;
-      await this.#store.release(request, signal);
+      await this.#giveBack(request, signal);
       throw new StoreError(`${error.message}; it was given back`, { cause: error, applied: 'no' });
     }
     return outcome;
+  }
+
+  /** Until it is known to be gone, nobody may say that there is nothing. */
+  async #giveBack(request: ClaimRequest, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#store.release(request, signal);
+    } catch (error) {
+      throw unknownOutcome('Redis: too few replicas had it, and it could not be given back', error);
+    }
   }
 
   /** A renewal that too few replicas have may be forgotten by the next master: it is unknown, and the deadline stays where it was. */

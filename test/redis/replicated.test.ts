@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest';
+import { StoreError } from '../../src/errors.ts';
+import { memoryStore } from '../../src/index.ts';
+import { ReplicatedStore, type Replicating } from '../../src/stores/redis/replicated-store.ts';
+
+const request = {
+  name: 'a',
+  id: 'one',
+  mode: { kind: 'exclusive' },
+  ttlMs: 10_000,
+  wait: false,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+
+/** A store whose replicas have nothing. */
+function unreplicated(release: Replicating['release'] | null): Replicating {
+  const store = memoryStore();
+  return Object.assign(Object.create(store) as Replicating, {
+    traits: store.traits,
+    claim: store.claim.bind(store),
+    release: release ?? store.release.bind(store),
+    replicasWith: async () => 0,
+  });
+}
+
+it('a grant that too few replicas have is given back, and only then is there nothing', async () => {
+  const store = new ReplicatedStore(unreplicated(null), 1);
+  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+});
+
+it('while it could not be given back, nobody knows, whatever was sent last', async () => {
+  const cut = new StoreError('not sent', { applied: 'no' });
+  const store = new ReplicatedStore(
+    unreplicated(async () => {
+      throw cut;
+    }),
+    1,
+  );
+  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown', cause: cut });
+});
