@@ -96,10 +96,12 @@ class IoredisLink implements Link {
     const { stream } = this.#client as { readonly stream?: Corkable | null };
     // Alone, the PING would be answered before the command has arrived.
     stream?.cork?.();
-    ping(this);
-    const sent = this.#send(name, args);
-    stream?.uncork?.();
-    return sent;
+    try {
+      ping(this);
+      return this.#send(name, args);
+    } finally {
+      stream?.uncork?.();
+    }
   }
 
   listen(channel: string, listening: Listening): { close(): Promise<void> } {

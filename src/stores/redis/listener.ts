@@ -11,6 +11,8 @@ export interface Hearing {
   onBreak(): void;
 }
 
+/** As the scripts write them. */
+const FENCE = /^\d{16}$/;
 /** How long to wait for the connection before going on without: wake-ups are a hint, and asking again is the guarantee. */
 const CONNECT_MS = 1_000;
 
@@ -86,7 +88,7 @@ export class Listener {
   #onMessage(message: string): void {
     const [kind, key = '', id = '', fence, ends] = message.split('\n');
     // Anybody may publish anything here, and what is thrown out of a client's event ends the process.
-    const isTold = fence !== undefined && /^\d+$/.test(fence);
+    const isTold = fence !== undefined && FENCE.test(fence) && ends !== undefined && /^\d+$/.test(ends);
     const told = isTold ? { fence: BigInt(fence), endsAtServerMs: Number(ends) } : null;
     if (kind === 'g') this.#hearing.onGranted(key, id, told);
     else if (kind === 'o' || kind === 'h') this.#hearing.onChanged(key, kind === 'o');
