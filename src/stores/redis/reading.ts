@@ -4,28 +4,29 @@ import { modeIn } from './mode-text.ts';
 /** A score below 0 is a holder's: its expiry in ms, less this. A score above it is an observer's. */
 const FAR = 2 ** 52;
 
-const EXCLUSIVE = /^(\d+)\+?(?:@(\d+))? (.+)$/s;
+const EXCLUSIVE = /^(\d{16})\+?(?:@(\d+))? (.+)$/s;
+const MANY = /^~\w+ \d+ \d+$/;
 const WAITER = /^w (\S+) (\d+) (\d+) (\d+) (\S+) (.*)$/s;
 const HOLDER = /^h (\S+) (\d+) (\d+) (\d+) (.*)$/s;
 
 /** Decodes what `read.lua` gives; `scripts/value.lua` and `scripts/entry.lua` say how it is written. */
 export function claimsIn(reply: unknown): StoredClaim[] {
-  const [time, value, ttlMs, line, info] = reply as [string, string, number, string[], string[]];
+  const [time, value, ttlMs, line, info] = reply as [string, string | null, number, string[], string[]];
   const nowUs = Number(time);
   const entries = new Map(pairs(info));
-  const holders = value.startsWith('~')
+  const holders = MANY.test(value ?? '')
     ? manyHolders(line, entries, nowUs)
-    : oneHolder(value, ttlMs, entries, nowUs);
+    : oneHolder(value, Number(ttlMs), entries, nowUs);
   return [...holders, ...waiters(line, entries, nowUs)];
 }
 
 function oneHolder(
-  value: string,
+  value: string | null,
   ttlMs: number,
   entries: ReadonlyMap<string, string>,
   nowUs: number,
 ): StoredClaim[] {
-  if (value === '') return [];
+  if (value === null) return [];
   const expiresInMs = ttlMs < 0 ? null : ttlMs;
   const ours = EXCLUSIVE.exec(value);
   const mode = { kind: 'exclusive' } as const;

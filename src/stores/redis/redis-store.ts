@@ -61,6 +61,8 @@ const FOREIGN_MS = { min: 3_000, max: 5_000 };
 const DEAF_MS = { min: 500, max: 1_000 };
 /** Right after a hold has ended, a little apart, so that the first waiters of many processes do not ask all at once. */
 const AFTER_END_MS = { min: 2, max: 25 };
+/** No claim has it, and no other program's value can be mistaken for it: a release that only lets in whoever fits. */
+const NOBODY = '';
 /** The scripts count in doubles. */
 const FENCE_MAX = 2n ** 53n - 2n;
 
@@ -134,7 +136,7 @@ export class RedisStore implements Replicating {
     });
     this.#claims = new Batch(this.#gate, this.#clock, claims);
     this.#renewals = new Batch(this.#gate, this.#clock, renewOperation(this.#keys));
-    this.#handOvers = new HandOvers(this.#clock, (name) => this.release({ name, id: '-' }));
+    this.#handOvers = new HandOvers(this.#clock, (name) => this.release({ name, id: NOBODY }));
     const releases = releaseOperation(this.#keys, (name) => this.#handOvers.watch(name));
     this.#releases = new Batch(this.#gate, this.#clock, releases);
   }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, renewals } from '../../support/patience.ts';
+import { eventually, later, renewals } from '../../support/patience.ts';
 import { makeClockShim } from '../../support/servers/clock-shim.ts';
 
 const shim = makeClockShim();
@@ -62,6 +62,39 @@ it('row 35: the server clock jumps back: holds go on, fences still rise, and a d
   const [holder] = (await others.inspect('dead')).holders;
   expect(holder?.heldForMs).toBeLessThan(60_000);
   await after.release();
+});
+
+it('row 35: a server that has forgotten the time, as after a start without a battery: fences rise all the same', async () => {
+  shim.set(0);
+  const locks = await stage.locks('ioredis', stage.server.url, { renew: false });
+  const others = await stage.locks('node-redis', stage.server.url);
+  let before = 0n;
+  const next = (fence: bigint): void => {
+    expect(fence).toBeGreaterThan(before);
+    before = fence;
+  };
+  const first = await locks.mutex('1970').acquire();
+  next(first.fence);
+  shim.set(30 * 86_400 - (await serverSeconds()));
+  expect(await serverSeconds()).toBeLessThan(31 * 86_400);
+  await others.evict('1970', { id: first.id });
+  for (const forget of [false, true]) {
+    if (forget) await stage.admin.flushall();
+    for (let turn = 0; turn < 2; turn += 1) {
+      const hold = await locks.mutex('1970').acquire();
+      next(hold.fence);
+      const waiting = later(others.mutex('1970').acquire());
+      await eventually('it waits', async () => (await locks.inspect('1970')).waiters.length === 1);
+      await hold.release();
+      const [one, two] = [await waiting, await locks.readWriteLock('1970-rw').read.acquire()];
+      next(one.fence);
+      next(two.fence);
+      expect((await locks.inspect('1970')).holders[0]?.heldForMs).toBeLessThan(60_000);
+      await one.release();
+      await two.release();
+    }
+  }
+  shim.set(0);
 });
 
 it('a place in line that nobody asks for again is passed over in the end', async () => {

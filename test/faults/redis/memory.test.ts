@@ -45,6 +45,30 @@ describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
   });
 });
 
+it('row 25: out of memory: who shares a lock, or has permits, goes on too, and so does who waits', async () => {
+  const { admin, server } = stage;
+  const locks = await stage.locks('ioredis', server.url, { ttlMs: 6_000, renewEveryMs: 400 });
+  const others = await stage.locks('ioredis', server.url);
+  for (const [name, holder, waiter] of [
+    ['oom-rw', locks.readWriteLock('oom-rw').read, others.readWriteLock('oom-rw').write],
+    ['oom-rw2', locks.readWriteLock('oom-rw2').write, others.readWriteLock('oom-rw2').read],
+    ['oom-s', locks.semaphore('oom-s', { permits: 2 }), others.semaphore('oom-s', { permits: 2 })],
+  ] as const) {
+    const hold = await holder.acquire({ permits: 2 } as object);
+    const pending = later(waiter.acquire({ permits: 2 } as object));
+    await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
+    await admin.config('SET', 'maxmemory', '1');
+    // By then the waiter has not asked for a second, and has to confirm what it is given.
+    await renewals(locks, 4);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    const next = await pending;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    expect(await next.release()).toBe(true);
+    await admin.config('SET', 'maxmemory', '0');
+  }
+});
+
 describe('row 26: a server that evicts', () => {
   it.each(['allkeys-random', 'allkeys-lru', 'volatile-ttl'])(
     'is refused under %s, with what to do',

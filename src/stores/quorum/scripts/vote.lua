@@ -17,7 +17,8 @@ if #KEYS == 4 and #ARGV == 1 and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 the
   if ttl then
     local time = redis.call('TIME')
     local nowUs = time[1] * 1000000 + time[2]
-    local fence = math.max((redis.call('GET', KEYS[1]) or 0) + 1, tonumber(proposed), nowUs - BEHIND_US)
+    -- At least as `FENCE_MIN` says, where all clocks have forgotten the time.
+    local fence = math.max((redis.call('GET', KEYS[1]) or 0) + 1, tonumber(proposed), nowUs - BEHIND_US, 1000000000000000)
     local text = string.format('%.0f', fence)
     local mark = math.abs(fence - nowUs) > 1000000 and '@' .. string.format('%.0f', nowUs) or ''
     redis.call('SET', KEYS[2], text .. mark .. ' ' .. id, 'PX', ttl)
@@ -34,11 +35,10 @@ end
 changeKind = 'h'
 
 local function refusal(lock, value)
-  if lock.many then
-    local first = redis.call('ZRANGE', lock.line, 0, 0, 'WITHSCORES')
-    return 'w ' .. digits(math.max(tonumber(first[2]) + FAR - nowMs, 0)) .. ' s '
-  end
+  local first = lock.many and redis.call('ZRANGE', lock.line, 0, 0, 'WITHSCORES')[2]
+  if first then return 'w ' .. digits(math.max(tonumber(first) + FAR - nowMs, 0)) .. ' s ' end
   local endsMs = digits(redis.call('PTTL', lock.key))
+  if lock.many then return 'w ' .. endsMs .. ' s ' end
   if lock.foreign then return 'w ' .. endsMs .. ' f ' .. value end
   return 'w ' .. endsMs .. ' x ' .. exclusiveIn(value)
 end
@@ -46,9 +46,10 @@ end
 -- A holder among several asks again.
 local function keep(lock, id, entry, ttl)
   local mode, fence, granted, _, note = holderIn(entry)
+  allowWrites(lock.line)
   redis.call('ZADD', lock.line, digits(nowMs + ttl - FAR), id)
   redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, math.floor((nowMs + ttl + SPARE_MS) / 1000), note))
-  lock.ends, lock.uncovered, lock.changed = math.max(lock.ends, nowMs + ttl), nowMs + ttl, true
+  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
   save(lock)
   return 'k ' .. fence
 end

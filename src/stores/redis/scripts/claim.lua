@@ -19,8 +19,9 @@ if id then
     local text, mark = time[1] .. string.sub('00000' .. time[2], -6), ' '
     -- Read and written in one step: almost always the clock is ahead of every fence given before. Numbers of as many digits compare as texts.
     local last = redis.call('SET', KEYS[1], text, 'GET') or '0'
-    if last >= text or ARGV[1] >= text then
-      local nowUs, least = tonumber(text), math.max(last + 1, ARGV[1] + 1)
+    if last >= text or ARGV[1] >= text or #text < 16 then
+      -- As `FENCE_MIN` says.
+      local nowUs, least = tonumber(text), math.max(last + 1, ARGV[1] + 1, 1000000000000000)
       if least - nowUs > 1000000 then mark = '@' .. text .. ' ' end
       text = string.format('%.0f', math.max(least, nowUs))
       redis.call('SET', KEYS[1], text)
@@ -29,7 +30,7 @@ if id then
     return text
   elseif ARGV[4] then
     local value = redis.pcall('GET', KEYS[2])
-    local holder = type(value) == 'string' and string.match(value, '^%d+ (.+)$')
+    local holder = type(value) == 'string' and string.sub(value, 17, 17) == ' ' and string.match(value, '^%d+ (.+)$')
     local last = holder and holder ~= id
       and redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
     local place = last and tonumber(last[2] or 0) + 1
@@ -70,10 +71,11 @@ lineMax = tonumber(lineMax)
 
 local function refusal(lock, id)
   local firstMs
-  if lock.many then
-    local first = redis.call('ZRANGE', lock.line, 0, 0, 'WITHSCORES')
-    firstMs = tonumber(first[2]) + FAR - nowMs
+  local first = lock.many and redis.call('ZRANGE', lock.line, 0, 0, 'WITHSCORES')[2]
+  if first then
+    firstMs = tonumber(first) + FAR - nowMs
   else
+    -- Also when the line has gone without its plain key: evicted, or deleted by hand.
     firstMs = redis.call('PTTL', lock.key)
   end
   local marks = ''
@@ -133,7 +135,7 @@ local function renewMany(lock, id, entry, ttl)
   redis.call('ZADD', lock.line, digits(nowMs + ttl - FAR), id)
   local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
   redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
-  lock.ends, lock.uncovered, lock.changed = math.max(lock.ends, nowMs + ttl), nowMs + ttl, true
+  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
   save(lock)
   return fence
 end
@@ -141,6 +143,7 @@ end
 local function stand(lock, id, mode, ttl, wait, note)
   expireHolders(lock)
   local entry = redis.call('HGET', lock.info, id)
+  if entry then allowWrites(lock.line) end
   if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return renewMany(lock, id, entry, ttl) end
   local w = entry and waiterIn(entry)
   local _, capacity, family = measure(mode)

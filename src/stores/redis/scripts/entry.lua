@@ -21,6 +21,16 @@ local function holderEntry(mode, fence, granted, covered, note)
   return 'h ' .. mode .. ' ' .. fence .. ' ' .. granted .. ' ' .. digits(covered) .. ' ' .. note
 end
 
+-- When memory is full, a script may not begin with a write that could take more of it, but after one that cannot it may: what is there goes on.
+local function allowWrites(line)
+  redis.call('ZREM', line, '')
+end
+
+-- When the last of several holders runs out, ms.
+local function lastEnd(line)
+  return tonumber(redis.call('ZREVRANGEBYSCORE', line, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or -FAR) + FAR
+end
+
 -- Helper keys outlive every claim in them by this long, so that what a crash leaves behind goes away by itself and a claim
 -- that is kept alive touches their expiry only every few minutes.
 local SPARE_MS = 600000

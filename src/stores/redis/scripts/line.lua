@@ -19,11 +19,15 @@ local function send(channel, message)
   return false
 end
 
+-- Sixteen digits, so that fences compare as texts and no other program's number is taken for one. The clock has had as many since 2001; a server that has forgotten
+-- the time counts from here.
+local FENCE_MIN = 1000000000000000
+
 -- The counter of fences, read when first needed and written at the end of the call.
 local lastFence, fenceWritten
 local function counter(floor)
   if not lastFence then
-    lastFence = tonumber(redis.call('GET', KEYS[1]) or 0)
+    lastFence = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), FENCE_MIN - 1)
     fenceWritten = lastFence
   end
   if floor > lastFence then lastFence = floor end
@@ -67,7 +71,7 @@ local function expireHolders(lock)
     forget(lock, id)
     if lock.many and entry then
       lock.weight = lock.weight - measure((holderIn(entry)))
-      lock.changed = true
+      lock.changed, lock.shrunk = true, true
     end
   end
 end
@@ -147,6 +151,8 @@ local function save(lock)
   if lock.weight == 0 then
     if lock.exists then redis.call('DEL', lock.key) end
   elseif lock.many then
+    -- Whoever held it for the longest may have left: the plain key must not keep others out for longer than the last of them.
+    if lock.shrunk then lock.ends = lastEnd(lock.line) end
     local value = '~' .. lock.family .. ' ' .. digits(lock.weight) .. ' ' .. digits(lock.ends)
     redis.call('SET', lock.key, value, 'PX', digits(math.max(lock.ends - nowMs, 1)))
   end

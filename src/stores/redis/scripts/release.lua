@@ -10,8 +10,8 @@ if one then
   local value = redis.call('GET', KEYS[2])
   if not value then
     if redis.call('EXISTS', KEYS[3]) == 0 then return 0 end
-  -- Sixteen digits of fence and a space stand before the id.
-  elseif string.sub(value, 18) == one then
+  -- Sixteen digits of fence and a space stand before the id; anything else there is another program's.
+  elseif string.sub(value, 17, 17) == ' ' and string.match(value, '^%d+ (.+)$') == one then
     if redis.call('EXISTS', KEYS[3]) == 0 then return redis.call('DEL', KEYS[2]) end
     local next = redis.call('ZRANGEBYSCORE', KEYS[3], '1', '(4503599627370496', 'LIMIT', 0, 1)[1]
     local entry = next and redis.call('HGET', KEYS[4], next)
@@ -21,7 +21,7 @@ if one then
       local text = time[1] .. string.sub('00000' .. time[2], -6)
       local nowMs = math.floor(text / 1000)
       -- As in `settle`: only who has just asked is told everything and needs no confirming.
-      if ends - math.max(ttl, 120000) + 1000 >= nowMs and (redis.call('GET', KEYS[1]) or '0') < text then
+      if ends - math.max(ttl, 120000) + 1000 >= nowMs and #text == 16 and (redis.call('GET', KEYS[1]) or '0') < text then
         local message = 'g\n' .. KEYS[2] .. '\n' .. next .. '\n' .. text .. '\n' .. string.format('%.0f', nowMs + ttl)
         local publish = string.sub(KEYS[1], -1) == 'd' and 'SPUBLISH' or 'PUBLISH'
         -- Removing comes first: nobody may be told of a grant that the server then refuses to write. What it lets us remove, also when memory is
@@ -65,7 +65,7 @@ local function leaveLine(lock, id)
   if entry then
     forget(lock, id)
     lock.changed = true
-    if score < 0 then lock.weight = lock.weight - measure((holderIn(entry))) end
+    if score < 0 then lock.weight, lock.shrunk = lock.weight - measure((holderIn(entry))), true end
   end
   settle(lock)
   save(lock)
@@ -88,7 +88,8 @@ end
 local function leave(k, id, evict)
   local key, line = KEYS[k + 1], KEYS[k + 2]
   local value = redis.pcall('GET', key)
-  if type(value) == 'string' and string.sub(value, 18) == id and redis.call('EXISTS', line) == 0 then
+  if type(value) == 'string' and string.sub(value, 17, 17) == ' ' and string.match(value, '^%d+ (.+)$') == id
+    and redis.call('EXISTS', line) == 0 then
     return redis.call('DEL', key)
   end
   return attempt(release, key, line, KEYS[k + 3], id, evict == '1')

@@ -29,6 +29,7 @@ local function renewMany(key, line, info, value, id, ttl, noted, note)
   local entry = score and redis.call('HGET', info, id)
   if not entry or tonumber(score) >= 0 or tonumber(score) + FAR <= nowMs then return 0 end
   local untilMs = nowMs + tonumber(ttl)
+  allowWrites(line)
   redis.call('ZADD', line, digits(untilMs - FAR), id)
   local mode, fence, granted, covered, before = holderIn(entry)
   if noted or untilMs > covered * 1000 then
@@ -36,8 +37,9 @@ local function renewMany(key, line, info, value, id, ttl, noted, note)
     redis.call('HSET', info, id, holderEntry(mode, fence, granted, covered, noted and note or before))
   end
   local family, weight, ends = manyIn(value)
-  if untilMs > ends then
-    redis.call('SET', key, '~' .. family .. ' ' .. digits(weight) .. ' ' .. digits(untilMs), 'PX', ttl)
+  if untilMs > ends or tonumber(score) + FAR >= ends then
+    ends = lastEnd(line)
+    redis.call('SET', key, '~' .. family .. ' ' .. digits(weight) .. ' ' .. digits(ends), 'PX', digits(ends - nowMs))
   end
   return 1
 end

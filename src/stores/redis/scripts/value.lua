@@ -1,10 +1,11 @@
 -- The plain key is what every other program looks at. It holds one of
---   <fence>[+][@<granted, us>] <id>     an exclusive claim of ours; + when it has a note, @ when the fence does not tell the time
+--   <fence>[+][@<granted, us>] <id>     an exclusive claim of ours; + when it has a note, @ when the fence does not tell the time; sixteen digits
 --   ~<family> <weight> <until, ms>      several claims of ours, listed in the line; family: rw, or p<of>
 --   anything else                       another program's lock
 local function exclusiveIn(value)
   local fence, marks, id = string.match(value, '^(%d+)(%+?@?%d*) (.+)$')
-  return id, fence, marks
+  -- Others write the time too, in seconds or milliseconds, and who they are.
+  if fence and #fence == 16 then return id, fence, marks end
 end
 
 local function manyIn(value)
