@@ -24,16 +24,3 @@ export function parseUser(user: string): { username: string; password: string } 
     throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
   }
 }
-
-export function parseQuery(
-  query: string | undefined,
-  known: readonly string[],
-  form: string,
-): URLSearchParams {
-  const options = new URLSearchParams(query ?? '');
-  for (const name of options.keys()) {
-    if (!known.includes(name))
-      throw new InvalidArgumentError('url', `has an unknown parameter; it must look like ${form}`);
-  }
-  return options;
-}

@@ -241,16 +241,16 @@ describe.concurrent('nodes', () => {
     await hold.release();
   });
 
-  it('opened by a URL: below its chroot, with its session time-out, closed with it', async () => {
-    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000`);
+  it('opened by a URL: below its chroot and root, with its session time-out, closed with it', async () => {
+    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000&root=/jobs`);
     const hold = await locks.mutex('job').acquire();
     expect(hold.remainingMs).toBeLessThanOrEqual(6_000);
-    await standing('job', 1, '/team-b/x/locks');
+    await standing('job', 1, '/team-b/x/jobs');
     await renewed(hold);
     await locks.close({ drainMs: 0 });
     // Sooner than a session that nobody closes would end.
     const isGone = async (): Promise<boolean> =>
-      (await nodesOf(direct, 'job', '/team-b/x/locks')).length === 0;
+      (await nodesOf(direct, 'job', '/team-b/x/jobs')).length === 0;
     await until('it stays', isGone, 4_500);
   });
 

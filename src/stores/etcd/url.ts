@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseQuery, parseUser } from '../host-list.ts';
+import { parseHosts, parseUser } from '../host-list.ts';
+import { parseQuery } from '../url-query.ts';
 
 /** What an `etcd://` URL says. */
 export interface EtcdUrl {
@@ -22,7 +23,7 @@ export function parseEtcdUrl(url: string): EtcdUrl {
   const match = /^etcd:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?(?:\?([^#]*))?$/i.exec(url);
   const [, user, list, query] = match ?? [];
   if (list === undefined) throw new InvalidArgumentError('url', `must look like ${FORM}`);
-  const options = parseQuery(query, KNOWN, FORM);
+  const options = parseQuery(query, KNOWN);
   const [ca, cert, key] = [options.get('ca'), options.get('cert'), options.get('key')];
   if ((cert === null) !== (key === null))
     throw new InvalidArgumentError('url', 'must name both cert and key, or neither');

@@ -6,10 +6,10 @@ import { ClusterStore } from './cluster/cluster-store.ts';
 import type { NodeRedisClient } from './node-redis-link.ts';
 import { OwnClient } from './own-client.ts';
 import { RedisStore } from './redis-store.ts';
-import { type Hosts, hostsIn } from './url.ts';
+import { type Hosts, hostsIn, oneHostIn } from './url.ts';
 
-const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…';
-const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-name';
+const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…[?prefix=TEXT]';
+const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-name[?prefix=TEXT]';
 const SENTINEL_PORT = 26_379;
 /** How long a Sentinel may take to name the master. */
 const SENTINEL_MS = 3_000;
@@ -18,17 +18,19 @@ interface OpenOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** A store in the Redis server of a `redis://` or `rediss://` URL, through a client of its own, which `close` ends. */
+/** A store in the Redis server of a `redis://` or `rediss://` URL, through a client of its own, which `close` ends. `?prefix=` is as for `redisStore`, here and below. */
 export async function openRedis(url: string, options: OpenOptions = {}): Promise<Store> {
-  const client = await openClient(url);
-  return new RedisStore(linkOf(client), { clock: options.clock }, true);
+  const { place, prefix, family } = oneHostIn(url);
+  const client = await openClient(place, family === undefined ? {} : { family });
+  return new RedisStore(linkOf(client), { prefix, clock: options.clock }, true);
 }
 
 /** A store in the Redis Cluster of a `redis+cluster://a,b,c` URL, likewise. */
 export async function openRedisCluster(url: string, options: OpenOptions = {}): Promise<Store> {
-  const nodes = clusterNodesOf(await openClusterClient(hostsIn(url, CLUSTER_FORM)));
+  const hosts = hostsIn(url, CLUSTER_FORM);
+  const nodes = clusterNodesOf(await openClusterClient(hosts));
   if (nodes === null) throw new UnsupportedError('The client library has no Cluster that can be used');
-  return new ClusterStore(nodes, { clock: options.clock }, true);
+  return new ClusterStore(nodes, { prefix: hosts.prefix, clock: options.clock }, true);
 }
 
 /** A store in the master that the Sentinels of a `redis+sentinel://a,b,c/master-name` URL name, likewise. */
@@ -47,7 +49,7 @@ export async function openRedisSentinel(url: string, options: OpenOptions = {}):
     sentinelCommandTimeout: SENTINEL_MS,
     name: hosts.path,
   });
-  return new RedisStore(linkOf(quiet(client)), { clock: options.clock }, true);
+  return new RedisStore(linkOf(quiet(client)), { prefix: hosts.prefix, clock: options.clock }, true);
 }
 
 /** The core has time limits and retries of its own; the client's would only answer for it. */
@@ -67,10 +69,13 @@ interface Connecting {
   connect(): Promise<unknown>;
 }
 
-export async function openClient(url: string): Promise<RedisClient> {
+export async function openClient(
+  url: string,
+  socket: { readonly family?: number } = {},
+): Promise<RedisClient> {
   const ioredis = await loadIoredis();
-  if (ioredis !== undefined) return quiet(new ioredis.Redis(url, OURS));
-  const own = new OwnClient((await loadNodeRedis()).createClient({ url }));
+  if (ioredis !== undefined) return quiet(new ioredis.Redis(url, { ...OURS, ...socket }));
+  const own = new OwnClient((await loadNodeRedis()).createClient({ url, socket }));
   own.connect().catch(() => {});
   return own.client;
 }

@@ -1,5 +1,7 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { parseHosts, parseUser } from '../host-list.ts';
+import { parseQuery, splitQuery } from '../url-query.ts';
+import { checkPrefix } from './prefix.ts';
 
 /** The parts of a URL with several hosts. */
 export interface Hosts {
@@ -10,21 +12,53 @@ export interface Hosts {
   readonly password: string;
   /** Without the slash. */
   readonly path: string;
+  /** What keys begin with; undefined where the URL does not say. */
+  readonly prefix: string | undefined;
 }
 
-const SHAPE = /^[a-z+]+:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?([^/?#]*)$/i;
+const SHAPE = /^[a-z+]+:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?([^/?#]*)(?:\?([^#]*))?$/i;
 
-/** Reads `scheme://user:password@a:1,b:2,c/path`. Throws `InvalidArgumentError`, which never repeats the URL: it may hold a password. */
+/** Reads `scheme://user:password@a:1,b:2,c/path?prefix=text`. Throws `InvalidArgumentError`, which never repeats the URL: it may hold a password. */
 export function hostsIn(url: string, form: string, port = 6_379): Hosts {
-  const [, user, hosts, path = ''] = SHAPE.exec(url) ?? [];
+  const [, user, hosts, path = '', query] = SHAPE.exec(url) ?? [];
   if (hosts === undefined) throw new InvalidArgumentError('url', `must look like ${form}`);
+  const prefix = prefixIn(parseQuery(query, ['prefix']));
   const list = parseHosts(hosts, { form, port });
   if (new Set(list).size < list.length) throw new InvalidArgumentError('url', 'must name every host once');
   const addresses = list.map((each) => {
     const at = each.lastIndexOf(':');
     return { host: each.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(each.slice(at + 1)) };
   });
-  return { list, addresses, ...parseUser(user ?? ''), path: decodePath(path) };
+  return { list, addresses, ...parseUser(user ?? ''), path: decodePath(path), prefix };
+}
+
+/** What a URL of one server says to us, and what of it is for the client library. */
+export interface OneHost {
+  /** Without the parameters. */
+  readonly place: string;
+  readonly prefix: string | undefined;
+  /** Which addresses a host name stands for: 4, 6, or 0 for both; undefined leaves it to the client library. */
+  readonly family: number | undefined;
+}
+
+/** Reads the parameters of `redis://host:port/database?prefix=text&family=6`, and leaves the rest to the client library. */
+export function oneHostIn(url: string): OneHost {
+  const [place, query] = splitQuery(url);
+  const parameters = parseQuery(query, ['prefix', 'family']);
+  const family = parameters.get('family') ?? undefined;
+  if (family !== undefined && !/^[046]$/.test(family))
+    throw new InvalidArgumentError('url', 'has a parameter family that is not 4, 6 or 0 for both');
+  return {
+    place,
+    prefix: prefixIn(parameters),
+    family: family === undefined ? undefined : Number(family),
+  };
+}
+
+function prefixIn(parameters: URLSearchParams): string | undefined {
+  const prefix = parameters.get('prefix') ?? undefined;
+  checkPrefix(prefix);
+  return prefix;
 }
 
 function decodePath(path: string): string {

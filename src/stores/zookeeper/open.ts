@@ -15,13 +15,13 @@ const SPIN_MS = 250;
 
 /**
  * A store in the ensemble of a `zookeeper://` URL, through clients of its own, which `close` ends: `zookeeper://a,b,c`, `zookeeper://user:password@a:2181,b:2181/team?sessionMs=10000`. Locks stand under
- * `<chroot>/locks`. With a user, only that user may do anything with the nodes that it makes. Rejects with `UnsupportedError` when the `node-zookeeper-client` package is not installed.
+ * `<chroot>/locks`, or with `?root=/elsewhere` under `<chroot>/elsewhere`. With a user, only that user may do anything with the nodes that it makes. Rejects with `UnsupportedError` when the `node-zookeeper-client` package is not installed.
  */
 export async function openZookeeper(
   url: string,
   options: { clock?: Clock | undefined } = {},
 ): Promise<Store> {
-  const { hosts, chroot, auth, sessionMs } = parseZookeeperUrl(url);
+  const { hosts, root, auth, sessionMs } = parseZookeeperUrl(url);
   const { createClient, ACL } = await load();
   const make = (): RawClient => {
     const client = createClient(hosts, { sessionTimeout: sessionMs, spinDelay: SPIN_MS, retries: 0 });
@@ -29,7 +29,7 @@ export async function openZookeeper(
     return client;
   };
   return zookeeperStore(make, {
-    root: `${chroot}/locks`,
+    root,
     acl: auth === null ? undefined : ACL.CREATOR_ALL_ACL,
     clock: options.clock,
   });

@@ -1,18 +1,21 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseQuery, parseUser } from '../host-list.ts';
+import { parseHosts, parseUser } from '../host-list.ts';
+import { parseQuery } from '../url-query.ts';
 
 /** What a `zookeeper://` URL says. */
 export interface ZookeeperUrl {
   /** As the client wants it: `a:2181,b:2181`. */
   readonly hosts: string;
-  /** The node that everything of this URL stands under; empty for the root of all. */
-  readonly chroot: string;
+  /** The node that locks stand under: the URL's path, and below it the parameter `root`. */
+  readonly root: string;
   readonly auth: { readonly username: string; readonly password: string } | null;
   readonly sessionMs: number;
 }
 
 const PORT = 2181;
-const FORM = 'zookeeper://[user:password@]host[:port],…[/chroot][?sessionMs=30000]';
+const FORM = 'zookeeper://[user:password@]host[:port],…[/chroot][?root=/locks&sessionMs=30000]';
+const KNOWN = ['root', 'sessionMs'];
+const ROOT = '/locks';
 const SESSION_MS = 30_000;
 const SESSION_MS_MAX = 86_400_000;
 
@@ -21,7 +24,7 @@ export function parseZookeeperUrl(url: string): ZookeeperUrl {
   const match = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)((?:\/[^/?#]+)*)\/?(?:\?([^#]*))?$/i.exec(url);
   const [, user, list, chroot = '', query] = match ?? [];
   if (list === undefined) throw new InvalidArgumentError('url', `must look like ${FORM}`);
-  const options = parseQuery(query, ['sessionMs'], FORM);
+  const options = parseQuery(query, KNOWN);
   const sessionMs = Number(options.get('sessionMs') ?? SESSION_MS);
   if (!Number.isInteger(sessionMs) || sessionMs < 1 || sessionMs > SESSION_MS_MAX)
     throw new InvalidArgumentError('url', 'has a parameter sessionMs that is not a number of milliseconds');
@@ -31,10 +34,17 @@ export function parseZookeeperUrl(url: string): ZookeeperUrl {
     throw new InvalidArgumentError('url', 'must name IPv6 hosts: the client library takes no such addresses');
   return {
     hosts: hosts.join(','),
-    chroot: unescaped(chroot),
+    root: rootOf(unescaped(chroot), options.get('root') ?? ROOT),
     auth: user === undefined ? null : parseUser(user),
     sessionMs,
   };
+}
+
+function rootOf(chroot: string, root: string): string {
+  if (root === '/') return chroot === '' ? root : chroot;
+  if (!/^(?:\/[^/]+)+$/.test(root))
+    throw new InvalidArgumentError('url', `has a parameter root that is no path of a node, such as ${ROOT}`);
+  return chroot + root;
 }
 
 function unescaped(path: string): string {

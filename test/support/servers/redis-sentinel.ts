@@ -29,7 +29,8 @@ const DOWN_MS = 60_000;
 /** How long they may take to find each other. */
 const SETTLE_MS = 60_000;
 
-function sentinelRecipe(masterPort: number): Recipe {
+/** Of a sentinel that watches the master on this port. */
+export function sentinelRecipe(masterPort: number): Recipe {
   const config = (dir: string): string => join(dir, 'sentinel.conf');
   return {
     title: 'Redis Sentinel',

@@ -1,0 +1,69 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openLocks } from '../../src/index.ts';
+import { eventually } from '../support/patience.ts';
+import { startRedis } from '../support/servers/redis.ts';
+import { MASTER, sentinelRecipe } from '../support/servers/redis-sentinel.ts';
+import { type Server, startOwnServer } from '../support/servers/server.ts';
+
+interface Place {
+  readonly url: string;
+  readonly admin: Redis;
+}
+
+const servers: Server[] = [];
+const admins: Redis[] = [];
+const places: Record<string, Place> = {};
+
+/** One server is enough to see where keys go: alone, behind a sentinel, as the only node of a Redlock. And one that is a Cluster by itself. */
+beforeAll(async () => {
+  const alone = await startRedis();
+  // It has nobody who could tell it where it is.
+  const cluster = await startRedis({ cluster: true, args: ['--cluster-announce-ip', '127.0.0.1'] });
+  const sentinel = await startOwnServer(sentinelRecipe(alone.port));
+  servers.push(alone, cluster, sentinel);
+  const admin = new Redis(alone.url);
+  const clusterAdmin = new Redis(cluster.url);
+  admins.push(admin, clusterAdmin);
+  await clusterAdmin.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await eventually('the Cluster is whole', async () =>
+    String(await clusterAdmin.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  );
+  places['redis://'] = { url: `redis://127.0.0.1:${alone.port}/0`, admin };
+  places['redlock://'] = { url: `redlock://127.0.0.1:${alone.port}`, admin };
+  places['redis+sentinel://'] = { url: `redis+sentinel://127.0.0.1:${sentinel.port}/${MASTER}`, admin };
+  places['redis+cluster://'] = { url: `redis+cluster://127.0.0.1:${cluster.port}`, admin: clusterAdmin };
+});
+
+afterAll(async () => {
+  for (const admin of admins) admin.disconnect();
+  for (const server of servers) await server.stop();
+});
+
+describe.each(['redis://', 'redlock://', 'redis+sentinel://', 'redis+cluster://'])('%s', (scheme) => {
+  it.each([
+    ['', 'holdfast:'],
+    ['?', 'holdfast:'],
+    ['?prefix=billing:', 'billing:'],
+    ['?prefix=a%3Fb%26%20', 'a?b& '],
+    ['?prefix=', ''],
+  ])('with %o, keys begin with "%s"', async (query, prefix) => {
+    const { url, admin } = places[scheme] as Place;
+    const locks = await openLocks(url + query);
+    const name = `seen ${scheme} ${query}`;
+    const hold = await locks.mutex(name).acquire();
+    expect(await admin.exists(prefix + name)).toBe(1);
+    expect(await hold.release()).toBe(true);
+    await locks.close();
+  });
+});
+
+it('family= still says which addresses a host name stands for', async () => {
+  const port = servers[0]?.port;
+  const four = await openLocks(`redis://localhost:${port}?family=4`);
+  await four.withLock('family', () => {});
+  await four.close();
+  const six = await openLocks(`redis://localhost:${port}?family=6`);
+  await expect(six.mutex('family').acquire({ waitMs: 300 })).rejects.toMatchObject({ code: 'STORE' });
+  await six.close({ drainMs: 0 });
+});
