@@ -8,7 +8,7 @@ import { Commands } from './hold/command.ts';
 import type { Grant } from './hold/grant.ts';
 import { Keepalive } from './hold/keepalive.ts';
 import { StayAlive } from './hold/stay-alive.ts';
-import { DEFAULTS, type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
+import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
 import type { ClaimRef, Store, StoredClaim } from './store/store.ts';
 
 /** Something that must end when the Locks closes: a pending acquire, an observer. */
@@ -64,7 +64,7 @@ export class Core {
   }
 
   /** What is known of a lock now. */
-  read(name: string, limitMs: number = DEFAULTS.commandMs): Promise<readonly StoredClaim[]> {
+  read(name: string, limitMs?: number): Promise<readonly StoredClaim[]> {
     return this.commands.run((signal) => this.store.read(name, signal), limitMs);
   }
 
@@ -94,7 +94,7 @@ export class Core {
     if (this.record.users > 0) return;
     RECORDS.delete(this.store);
     // A store that cannot say goodbye to its server must not keep ours from ending.
-    await this.commands.run(() => this.store.close(), DEFAULTS.commandMs).catch(() => {});
+    await this.commands.run(() => this.store.close()).catch(() => {});
   }
 
   dropGrant(grant: Grant): void {

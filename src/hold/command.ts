@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { show } from '../checks.ts';
 import type { Clock } from '../clock.ts';
 import { StoreError } from '../errors.ts';
+import { DEFAULTS } from '../options.ts';
 import { Bag, type Bagged } from './bag.ts';
 
 /** Rounds limits up so that commands of about the same time share one signal and one timer. */
@@ -52,7 +53,7 @@ export class Commands {
    */
   run<T>(
     send: (signal: AbortSignal) => Promise<T>,
-    limitMs: number,
+    limitMs: number = DEFAULTS.commandMs,
     onLate?: (value: T | null) => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {

@@ -50,16 +50,13 @@ export class Keepalive {
   #unschedule(grant: Grant): void {
     grant.dueAtMs = FOREVER_MS;
     grant.timer?.cancel();
-    grant.timer = null;
     grant.retry?.cancel();
-    grant.retry = null;
   }
 
   /** Ends every timer of this Locks. */
   close(): void {
     this.#timer?.cancel();
     this.#jumpTimer?.cancel();
-    this.#jumpTimer = null;
   }
 
   /** Renews now, for the user who asked. Rejects when the store did not confirm it. */
@@ -71,11 +68,6 @@ export class Keepalive {
     if (failure !== null) throw failure;
     grant.moveEnd(ttlMs);
     grant.assertHeld();
-  }
-
-  #retryAfter(grant: Grant, ms: number): void {
-    grant.retry?.cancel();
-    grant.retry = this.#core.clock.startTimer(ms, () => this.#renewDue(grant));
   }
 
   #renewLater(grant: Grant, sentMs: number, validForMs: number, remainingMs: number): void {
@@ -179,22 +171,19 @@ export class Keepalive {
     if (remainingMs === 0) return;
     this.#core.emit('renewFailed', grant.ref, { error, remainingMs });
     if (!grant.renew) return;
-    const share = RETRY_SHARE * (0.5 + this.#core.clock.random() / 2);
-    const delayMs = Math.max(remainingMs * share, RETRY_MIN_MS);
-    this.#retryAfter(grant, delayMs);
+    const { clock } = this.#core;
+    const delayMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
+    grant.retry?.cancel();
+    grant.retry = clock.startTimer(delayMs, () => this.#renewDue(grant));
   }
 
   /** Needed only while the next renewal may not come: otherwise the renewal itself finds out that the time is over. */
   #watchDeadline(grant: Grant): void {
     grant.timer?.cancel();
-    grant.timer = null;
     const remainingMs = grant.remainingMs();
     if (remainingMs === 0) return;
     // A fraction that rounding leaves over must not make it fire at the same instant for ever.
-    grant.timer = this.#core.clock.startTimer(Math.max(remainingMs, 1), () => {
-      grant.timer = null;
-      this.#watchDeadline(grant);
-    });
+    grant.timer = this.#core.clock.startTimer(Math.max(remainingMs, 1), () => this.#watchDeadline(grant));
   }
 
   /** The host has slept, or somebody has set its clock: timers that were set before fire too late now. */

@@ -15,7 +15,7 @@ export class Wait implements Closable {
   #stopped: { readonly reason: unknown } | null = null;
   #onStop: ((reason: unknown) => void) | null = null;
 
-  constructor(core: Core, signal: AbortSignal | undefined) {
+  constructor(core: Core, signal?: AbortSignal) {
     this.#core = core;
     this.#stopListening = onAbort(signal, () => this.#stop(signal?.reason));
     core.closables.add(this);
@@ -36,14 +36,11 @@ export class Wait implements Closable {
   }
 
   /** Settles as `work` does, but rejects as soon as the wait is cut short; `work` then goes on unobserved. */
-  async race<T>(work: Promise<T>): Promise<T> {
-    work.catch(() => {});
-    this.throwIfStopped();
-    return await new Promise<T>((resolve, reject) => {
-      this.#onStop = reject;
+  race<T>(work: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
       work.then(resolve, reject);
-    }).finally(() => {
-      this.#onStop = null;
+      this.throwIfStopped();
+      this.#onStop = reject;
     });
   }
 
@@ -52,20 +49,18 @@ export class Wait implements Closable {
     this.#onStop = callback;
   }
 
-  /** Resolves after a wake-up, also one that came before, or after `ms`. Rejects when the wait is cut short. */
+  /** Resolves after a wake-up, also one that came before, after `ms`, or when the wait is cut short. */
   sleep(ms: number): Promise<void> {
-    if (this.#stopped !== null) return Promise.reject(this.#stopped.reason);
     if (this.#woken) {
       this.#woken = false;
       return Promise.resolve();
     }
-    return new Promise<void>((resolve, reject) => {
+    return new Promise<void>((resolve) => {
       const timer = this.#core.clock.startTimer(ms, this.wake);
       this.#rise = () => {
         this.#rise = null;
         timer.cancel();
-        if (this.#stopped === null) resolve();
-        else reject(this.#stopped.reason);
+        resolve();
       };
     });
   }
@@ -89,7 +84,7 @@ export class Wait implements Closable {
   #stop(reason: unknown): void {
     if (this.#stopped !== null) return;
     this.#stopped = { reason };
-    this.#rise?.();
+    this.wake();
     this.#onStop?.(reason);
   }
 }

@@ -62,11 +62,12 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
   async run<T>(fn: (hold: Hold) => T | Promise<T>, options?: O): Promise<T> {
     checkType('fn', fn, 'function');
     const want = this.#want(options);
-    if (!want.settings.reentrant) return await runHeld(await this.#acquire(want), fn);
     // Loaded before the hold is taken: nothing may lie between that and the function.
-    const { runInside } = await reentry();
-    const hold = await this.#acquire(want);
-    return await runHeld(hold, (held) => runInside(this.#core, want.mode, held, fn));
+    const inner = want.settings.reentrant ? await reentry() : null;
+    return await runHeld(
+      await this.#acquire(want),
+      inner === null ? fn : (hold) => inner.runInside(this.#core, want.mode, hold, fn),
+    );
   }
 
   #want(options: Partial<O> | undefined): Want {

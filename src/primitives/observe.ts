@@ -20,7 +20,7 @@ export async function* observe(
   const watch = sendSafely(() => core.store.watch({ name }, wait.wake));
   try {
     // Listening begins before the first look, so that no change falls between the two. Without it we look now and then.
-    await wait.race(core.commands.run(() => watch, DEFAULTS.commandMs).catch(() => {}));
+    await wait.race(core.commands.run(() => watch).catch(() => {}));
     yield* changes(core, wait, look);
   } catch (error) {
     if (!core.isClosed) throw error;

@@ -33,7 +33,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a failed renewal is never tried again',
     file: 'src/hold/keepalive.ts',
-    find: 'this.#retryAfter(grant, delayMs);',
+    find: 'grant.retry = clock.startTimer(delayMs, () => this.#renewDue(grant));',
     replace: '',
     test: HOLD,
     by: 'survives failed renewals',
