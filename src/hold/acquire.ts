@@ -9,8 +9,8 @@ type Give<H> = (core: Core, grant: Grant) => H;
 /** One try. `null` when it is held by another; rejects with a `StoreError` when nobody knows. */
 export function tryAcquire<H>(core: Core, want: Want, give: Give<H>): Promise<H | null> {
   const attempt = new Attempt(core, want);
-  return new Promise((resolve, reject) => {
-    attempt.once((grant) => resolve(grant && give(core, grant)), reject);
+  return new Promise((resolve) => {
+    attempt.once((grant) => resolve(grant && give(core, grant)), resolve);
   });
 }
 
@@ -20,8 +20,8 @@ export function tryAcquire<H>(core: Core, want: Want, give: Give<H>): Promise<H 
  */
 export function acquire<H>(core: Core, want: Want, give: Give<H>): Promise<H> {
   const attempt = new Attempt(core, want);
-  return new Promise((resolve, reject) => {
-    attempt.untilGranted((grant) => resolve(give(core, grant)), reject);
+  return new Promise((resolve) => {
+    attempt.untilGranted((grant) => resolve(give(core, grant)), resolve);
   });
 }
 

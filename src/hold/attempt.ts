@@ -12,6 +12,9 @@ import { explainTimeout } from './timeout.ts';
 import { disposeQuietly, Wait } from './wait.ts';
 import type { Want } from './want.ts';
 
+/** Takes a failure as a promise and adopts it: that is how the stack of a time-out leads to whoever has called. */
+type Adopt = (failure: Promise<never>) => void;
+
 /** However short the wait, the store gets this long to answer: `waitMs` is for other holders and not for the network. */
 const COMMAND_MS_MIN = 1_000;
 
@@ -24,8 +27,6 @@ export class Attempt {
   #wait: Wait | null = null;
   /** Whether the store may have something of ours that must be removed when we give up. */
   #mayStand = false;
-  /** Whether a failing store is a reason to try again later. */
-  #isPatient = false;
   #failure: unknown = null;
   /** How often it has slept for as long as it thought best itself. */
   #naps = 0;
@@ -36,14 +37,15 @@ export class Attempt {
   #watch: Promise<AsyncDisposable> | null = null;
 
   constructor(core: Core, want: Want) {
+    const { signal } = want.settings;
     core.assertOpen();
-    want.settings.signal?.throwIfAborted();
+    signal?.throwIfAborted();
     this.core = core;
     this.#want = want;
     this.#ref = { name: want.name, id: want.id ?? core.nextId() };
     this.#begunMs = core.clock.monotonicMs();
     core.beginWork();
-    if (want.settings.signal !== undefined) this.#wait = new Wait(core, want.settings.signal);
+    if (signal !== undefined) this.#wait = new Wait(core, signal);
   }
 
   /** For this claim, unless told since when. */
@@ -56,32 +58,27 @@ export class Attempt {
   }
 
   /** One try: a grant, or `null` when it is held by another. Fails as the store does, or with the reason why it was cut short. */
-  once(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
+  once(done: (grant: Grant | null) => void, failed: Adopt): void {
     const onAnswer = (grant: Grant | null): void => {
       if (grant === null) this.#announceRefusal('held', null);
       this.#end();
       done(grant);
     };
-    this.#ask(false, this.#limitMs, onAnswer, (error) => this.#fail(error, failed));
+    this.#ask(false, onAnswer, (error) => failed(this.#fail(error)));
   }
 
   /** Asks, and waits for as long as it may. */
-  untilGranted(done: (grant: Grant) => void, failed: (error: unknown) => void): void {
-    const onFailed = (error: unknown): void => this.#fail(error, failed);
-    this.#askPatiently((grant) => {
+  untilGranted(done: (grant: Grant) => void, failed: Adopt): void {
+    const onFailed = (error: unknown): void => failed(this.#fail(error));
+    const onAnswer = (grant: Grant | null): void => {
       if (grant === null) {
-        this.#waitInLine(done).catch(onFailed);
+        this.#waitInLine(done).then(() => failed(this.#timeOut()), onFailed);
         return;
       }
       this.#end();
       done(grant);
-    }, onFailed);
-  }
-
-  /** A failing store counts as a refusal. */
-  #askPatiently(done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
-    this.#isPatient = true;
-    this.#ask(this.#want.settings.waitMs > 0, this.#limitMs, done, failed);
+    };
+    this.#ask(this.#want.settings.waitMs > 0, onAnswer, onFailed);
   }
 
   /** How long the store may take to answer. */
@@ -91,12 +88,8 @@ export class Attempt {
     return Math.min(Math.max(this.#leftMs, COMMAND_MS_MIN), commandMs);
   }
 
-  #ask(
-    wait: boolean,
-    limitMs: number,
-    done: (grant: Grant | null) => void,
-    failed: (error: unknown) => void,
-  ): void {
+  /** To whoever can `wait`, a failing store is as good as a refusal. */
+  #ask(wait: boolean, done: (grant: Grant | null) => void, failed: (error: unknown) => void): void {
     const { mode, settings } = this.#want;
     // Spelled out: a spread here was a third of the time of an uncontended acquire.
     const request: ClaimRequest = {
@@ -108,7 +101,7 @@ export class Attempt {
       note: settings.note,
       fenceAbove: this.core.record.fenceSeen,
     };
-    const ask = new Ask(this, request, limitMs, this.#mayStand, done, failed);
+    const ask = new Ask(this, request, this.#limitMs, this.#mayStand, done, failed);
     this.#mayStand = true;
     this.#wait?.onStop((reason) => this.#stop(ask, reason));
     this.core.commands.start(ask);
@@ -132,25 +125,24 @@ export class Attempt {
 
   onAnswer(ask: Ask, outcome: ClaimOutcome): void {
     if (this.#isOver(ask)) return;
-    let grant: Grant | null;
     try {
-      grant = this.#take(outcome, ask);
+      ask.done(this.#take(outcome, ask));
     } catch (error) {
       this.onFailure(ask, error);
-      return;
     }
-    ask.done(grant);
   }
 
   onFailure(ask: Ask, error: unknown): void {
     if (this.#isOver(ask)) return;
     if (!isUnknown(error)) this.#mayStand = ask.stoodBefore;
-    if (!this.#isPatient || !isStoreError(error)) {
+    if (!ask.request.wait || !isStoreError(error)) {
       ask.failed(error);
       return;
     }
     this.#failure = error;
     this.#failedOnce = true;
+    // Of a store that fails, the last word is not worth much.
+    this.#retryAfterMs = null;
     ask.done(null);
   }
 
@@ -183,7 +175,7 @@ export class Attempt {
     // Asking again by the same id is how we learn what is left of it, if anything is.
     if (grant === null) throw unknownOutcome('The answer came too late');
     this.#mayStand = false;
-    this.#given = grant;
+    if (this.#want.detached !== true) this.#given = grant;
     // An earlier request of ours may still arrive, and would set the time to this again.
     if (this.#failedOnce) grant.trust.suspect(this.#want.settings.ttlMs);
     if (this.core.events.wanted('acquired')) {
@@ -197,7 +189,7 @@ export class Attempt {
 
   /**
    * The only waiting loop, after a first refusal: listen, claim again to close the gap, and then sleep until woken or until the store's own safety
-   * net says to ask again. While the store is out of reach it tries again, until the wait runs out.
+   * net says to ask again. While the store is out of reach it tries again. Resolves when the wait has run out, and never after a grant.
    */
   async #waitInLine(done: (grant: Grant) => void): Promise<void> {
     const wait = this.#beginWait();
@@ -207,27 +199,32 @@ export class Attempt {
       wait.throwIfStopped();
       await this.#refusal(done);
     }
-    throw this.#failure ?? (await explainTimeout(this.core, this.#ref, this.#waitedMs(this.#want.startedMs)));
+  }
+
+  async #timeOut(): Promise<never> {
+    const waitedMs = this.#waitedMs(this.#want.startedMs);
+    return await this.#fail(this.#failure ?? (await explainTimeout(this.core, this.#ref, waitedMs)));
   }
 
   /** Asks. Resolves after a refusal only: a grant goes straight to whoever waits, who goes on before we tidy up. */
   #refusal(done: (grant: Grant) => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#askPatiently((grant) => {
+      const onAnswer = (grant: Grant | null): void => {
         if (grant === null) {
           resolve();
           return;
         }
         done(grant);
         queueMicrotask(() => this.#end());
-      }, reject);
+      };
+      this.#ask(true, onAnswer, reject);
     });
   }
 
   #beginWait(): Wait {
     // Whoever closed meanwhile has told everybody who waited then, and us not.
     this.core.assertOpen();
-    this.#wait ??= new Wait(this.core, undefined);
+    this.#wait ??= new Wait(this.core);
     this.#wait.keepProcessAlive();
     const { waitMs } = this.#want.settings;
     if (waitMs > 0) this.core.emit('waiting', this.#ref, { waitMs });
@@ -259,21 +256,20 @@ export class Attempt {
   #delayMs(): number {
     const { clock } = this.core;
     const { pollMs, pollBound } = this.#want.settings;
-    // Of a store that fails, the last word is not worth much.
-    const toldMs = this.#failure === null ? this.#retryAfterMs : null;
-    if (toldMs !== null && !pollBound) return Math.max(toldMs, 1);
-    return Math.min(Math.max(toldMs ?? pollMs.max, 1), backoff(clock, this.#naps++, pollMs));
+    const mostMs = Math.max(this.#retryAfterMs ?? pollMs.max, 1);
+    if (this.#retryAfterMs !== null && !pollBound) return mostMs;
+    return Math.min(mostMs, backoff(clock, this.#naps++, pollMs));
   }
 
   /** No hold came of it: remove what the store may have of us, in the background. */
-  #fail(error: unknown, failed: (error: unknown) => void): void {
+  async #fail(error: unknown): Promise<never> {
     this.#abandoned = true;
     if (this.#mayStand) this.#cleanUp();
     const isStopped = this.#wait?.isStopped === true;
     const why = error instanceof AcquireTimeoutError ? 'timeout' : isStopped ? 'aborted' : 'failed';
     this.#announceRefusal(why, error);
     this.#end();
-    failed(error);
+    throw error;
   }
 
   #announceRefusal(why: 'held' | 'timeout' | 'aborted' | 'failed', error: unknown): void {

@@ -41,7 +41,6 @@ export class Grant implements Bagged {
   /** A release may have been carried out whose answer nobody has heard. */
   #mayBeReleased = false;
   #keepsake: Keepsake | null = null;
-  #isDetached = false;
   #onEnd: (() => void) | null = null;
 
   place = 0;
@@ -196,12 +195,11 @@ export class Grant implements Bagged {
   /** Gives the hold up and tells the store nothing: the claim runs out by itself. */
   detach(): void {
     this.#state = 'released';
-    this.#isDetached = true;
   }
 
   /** A claim of the same id, given up long ago, may have been carried out after all. */
   onLateClaim(): void {
-    if (this.#state === 'held' || this.#keepsake !== null || this.#isDetached) {
+    if (this.#state === 'held' || this.#keepsake !== null) {
       this.onLateRenewal();
       return;
     }
