@@ -93,9 +93,10 @@ export function isEvent(event: unknown): event is keyof LockEvents {
 /** A listener's mistake must not turn into a lost renewal or a failed release: it becomes a warning of the process. */
 export function callListener(name: string, call: () => unknown): void {
   // It may be asynchronous, whatever its type says.
-  (async () => call())().catch((error: unknown) =>
-    process.emitWarning(`A holdfast listener for ${name} threw: ${show(error)}`, {
-      code: 'HOLDFAST_LISTENER',
-    }),
-  );
+  (async () => call())().catch((error: unknown) => warnOf(name, error));
+}
+
+/** What a listener threw, where nobody else would hear of it. */
+export function warnOf(name: string, error: unknown): void {
+  process.emitWarning(`A holdfast listener for ${name} threw: ${show(error)}`, { code: 'HOLDFAST_LISTENER' });
 }

@@ -1,7 +1,7 @@
 import { show } from '../checks.ts';
 import type { Core, Stoppable } from '../core.ts';
 import { ClosedError, type LossReason } from '../errors.ts';
-import { callListener } from '../events.ts';
+import { callListener, warnOf } from '../events.ts';
 import { onAbort } from '../hold/abort.ts';
 import { codeOf } from '../hold/command.ts';
 import type { Grant } from '../hold/grant.ts';
@@ -12,7 +12,7 @@ import { backoff, pause } from '../hold/pause.ts';
 export interface ElectionHandlers {
   /**
    * Elected. What it returns is awaited before the candidate stands again, so that two terms of one process never overlap; `term.signal` tells it to end. When it throws,
-   * the candidate resigns and stands again later.
+   * the candidate resigns and stands again later; `onLost` gets what it threw, and where there is none the process gets a warning (`HOLDFAST_LISTENER`).
    */
   onElected?(term: Hold): void | Promise<void>;
   /** The term is over: lost, stopped, or given up because `onElected` threw. */
@@ -80,7 +80,7 @@ export class Campaign implements Candidate, Stoppable {
         failures = 0;
       } catch (error) {
         if (signal.aborted || codeOf(error) === 'CLOSED') return;
-        // A full line, a disagreement on the mode, a handler that threw: the `refused` event or `onLost` has told it. Stand again later.
+        // A full line, a disagreement on the mode, a handler that threw: the `refused` event, `onLost` or a warning has told it. Stand again later.
         await pause(clock, backoff(clock, failures++, RETRY), { signal });
       }
     }
@@ -109,6 +109,7 @@ export class Campaign implements Candidate, Stoppable {
         await work;
         return;
       }
+      if (this.#handlers.onLost === undefined) warnOf('onElected', failure);
       told(failure);
       await resign(grant, 'released');
       throw failure;
@@ -136,7 +137,7 @@ function whenOver(grant: Grant, signal: AbortSignal, tell: (reason: Error) => vo
       resolve(null);
     };
     if (signal.aborted) onOver();
-    signal.addEventListener('abort', onOver, { once: true });
+    onAbort(signal, onOver);
     grant.whenOver(onOver);
   });
 }

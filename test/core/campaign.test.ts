@@ -82,6 +82,33 @@ describe('a candidate', () => {
     expect(await store.read('boss')).toEqual([]);
   });
 
+  it('whose handler throws is told of by a warning when there is no onLost', async () => {
+    const { locks, clock } = makeWorld();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    const thrower = (what: string) => () => Promise.reject(new Error(what));
+    const untold = locks()
+      .election('a')
+      .start({ onElected: thrower('untold') });
+    const told = locks()
+      .election('b')
+      .start({ onElected: thrower('told'), onLost: () => {} });
+    const lost = locks()
+      .election('c')
+      .start({
+        // The end of its work after a loss, of which its signal has told it.
+        onElected: (term) => new Promise((_, reject) => term.signal.addEventListener('abort', reject)),
+      });
+    await clock.settle();
+    await Promise.all([untold.stop(), told.stop(), lost.stop()]);
+    await clock.settle();
+    process.off('warning', onWarning);
+    expect(warnings).toMatchObject([
+      { code: 'HOLDFAST_LISTENER', message: 'A holdfast listener for onElected threw: Error: untold' },
+    ]);
+  });
+
   it('stops at once, also while it waits to stand again', async () => {
     const { locks, clock } = makeWorld();
     const candidate = locks()

@@ -184,7 +184,8 @@ class Company {
       terms -= 1;
       if (this.#dice.chance(0.1)) throw new Error('tired of it');
     };
-    this.#candidates.push(locks.election('office').start({ onElected }));
+    // With nobody to hear that it threw, each time would be a warning of the process.
+    this.#candidates.push(locks.election('office').start({ onElected, onLost: () => {} }));
   }
 
   #lead(locks: Locks): void {
