@@ -1,4 +1,5 @@
 import { InvalidArgumentError, UnsupportedError } from './errors.ts';
+import { givenName } from './primitives/namespace.ts';
 import type { Store } from './store/store.ts';
 
 /** Checks at the edge: what passes here is never checked again. Each says the whole rule and what it got. */
@@ -25,6 +26,12 @@ export function checkName(name: string, argument = 'name'): string {
     (name.length <= NAME_BYTES_MAX / 3 || Buffer.byteLength(name) <= NAME_BYTES_MAX);
   if (isRight) return name;
   throw wrong(argument, `1 to ${NAME_BYTES_MAX} bytes without control characters and lone surrogates`, name);
+}
+
+/** The name of a lock as it stands in the store, for people who look: a user's name, or one of a kind with names of its own. */
+export function checkStoredName(name: string): string {
+  checkName(typeof name === 'string' ? givenName(name) : name);
+  return name;
 }
 
 /** `also`: what else is allowed, in words. */
@@ -68,6 +75,7 @@ export function checkTrait({ traits }: Store, trait: 'counting' | 'remembers', p
 /** Input can be anything, also a symbol, a megabyte of text or an object that has no text. */
 export function show(value: unknown): string {
   if (value instanceof Error) return String(value);
+  if (Array.isArray(value)) return `a list of ${value.length}`;
   const text =
     typeof value === 'string'
       ? JSON.stringify(value)

@@ -1,3 +1,4 @@
+import { givenName } from './primitives/namespace.ts';
 import type { Mode } from './store/store.ts';
 import type { ClaimView } from './view.ts';
 
@@ -8,8 +9,8 @@ export abstract class HoldfastError extends Error {
   abstract readonly code: string;
 }
 
-/** Names come from users and from other programs: shown quoted, so that nothing in them can pass for our words. */
-const quoted = (text: string): string => JSON.stringify(text);
+/** Names come from users and from other programs: shown as they gave them, and quoted, so that nothing in them can pass for our words. */
+const quoted = (text: string): string => JSON.stringify(givenName(text));
 
 const seconds = (ms: number): string => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
@@ -20,12 +21,18 @@ function describeHolder(holder: ClaimView): string {
   return `${who}${since}${until}`;
 }
 
-function describeTimeout(lock: string, waitedMs: number, holders: readonly ClaimView[]): string {
+function describeTimeout(
+  lock: string,
+  waitedMs: number,
+  holders: readonly ClaimView[],
+  isOurs: boolean,
+): string {
   const waited = `Waited ${seconds(waitedMs)} for lock ${quoted(lock)}`;
   const [first, ...others] = holders;
   if (first === undefined) return `${waited}; nobody is seen to hold it now`;
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  return `${waited}; held by ${describeHolder(first)}${more}`;
+  const ours = isOurs ? 'this process itself (see the option reentrant), ' : '';
+  return `${waited}; held by ${ours}${describeHolder(first)}${more}`;
 }
 
 /** The wait ran out while somebody else held the lock. */
@@ -39,8 +46,15 @@ export class AcquireTimeoutError extends HoldfastError {
   /** Our place in line, 1 is next; `null` where it is not known. */
   readonly position: number | null;
 
-  constructor(lock: string, waitedMs: number, holders: ClaimView[] = [], position: number | null = null) {
-    super(describeTimeout(lock, waitedMs, holders));
+  /** `isOurs`: whether the first of the holders is a hold of the very Locks that waited. */
+  constructor(
+    lock: string,
+    waitedMs: number,
+    holders: ClaimView[] = [],
+    position: number | null = null,
+    isOurs = false,
+  ) {
+    super(describeTimeout(lock, waitedMs, holders, isOurs));
     this.lock = lock;
     this.waitedMs = waitedMs;
     this.holders = holders;
@@ -63,13 +77,13 @@ export class LineFullError extends HoldfastError {
 }
 
 /**
- * `expired`: its time ran out unconfirmed. `taken`: the store says that it is no longer ours. `session`: the session that
+ * `expired`: its time ran out, unconfirmed or by `maxHoldMs`. `taken`: the store says that it is no longer ours. `session`: the session that
  * carried it ended. `closed`: the Locks was closed. `released`: it was given up normally and then asked about.
  */
 export type LossReason = 'expired' | 'taken' | 'session' | 'closed' | 'released';
 
 const LOSS_TEXT: Record<LossReason, string> = {
-  expired: 'its time ran out unconfirmed',
+  expired: 'its time ran out',
   taken: 'the store says so',
   session: 'its session is gone',
   closed: 'its Locks was closed',

@@ -1,5 +1,6 @@
-import { checkCount, checkName, checkType, DAY_MS, wrong } from './checks.ts';
+import { checkCount, checkName, checkStoredName, checkType, DAY_MS, wrong } from './checks.ts';
 import { Core } from './core.ts';
+import { InvalidArgumentError } from './errors.ts';
 import { isEvent, type LockEvents } from './events.ts';
 import type { Hold } from './hold/hold.ts';
 import { pause } from './hold/pause.ts';
@@ -8,7 +9,6 @@ import { AllLock, type HoldAll } from './primitives/all.ts';
 import { type Election, NamedElection } from './primitives/election.ts';
 import type { Lockable } from './primitives/lockable.ts';
 import { mutex } from './primitives/mutex.ts';
-import { checkStoredName } from './primitives/namespace.ts';
 import { type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
 import { type RateLimit, type RateLimitOptions, rateLimit } from './primitives/rate-limit.ts';
 import { type ReadWriteLock, readWriteLock } from './primitives/read-write-lock.ts';
@@ -58,7 +58,9 @@ export interface Locks extends AsyncDisposable {
 
 /** Makes locks over a store. Throws `InvalidArgumentError` for a bad option. */
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
-  if (typeof store?.claim !== 'function') throw wrong('store', 'a store, not a URL', typeof store);
+  // Its type only: a URL may hold a password.
+  if (typeof store?.claim !== 'function')
+    throw new InvalidArgumentError('store', `must be a store, not a URL; got ${typeof store}`);
   return new StoreLocks(new Core(store, options));
 }
 
@@ -94,12 +96,8 @@ class StoreLocks implements Locks {
     return new NamedElection(this.#core, name, options);
   }
 
-  async once<T>(
-    name: string,
-    fn: (hold: Hold) => T | Promise<T>,
-    options?: OnceOptions,
-  ): Promise<OnceOutcome<T>> {
-    return await once(this.#core, name, fn, options);
+  once<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: OnceOptions): Promise<OnceOutcome<T>> {
+    return once(this.#core, name, fn, options);
   }
 
   rateLimit(name: string, options: RateLimitOptions): RateLimit {
@@ -117,7 +115,7 @@ class StoreLocks implements Locks {
     try {
       // Each step has its time limit: a look must not hang on a store that is silent.
       for (;;) {
-        const { done, value: name } = await commands.run(() => names.next(), DEFAULTS.commandMs);
+        const { done, value: name } = await commands.run(() => names.next());
         if (done === true) return;
         const view = await this.#view(name);
         if (view.kind !== null) yield view;
@@ -133,7 +131,7 @@ class StoreLocks implements Locks {
     const { commands, store, clock } = this.#core;
     const ref = { name, id: claim.id };
     const startedMs = clock.monotonicMs();
-    const evicted = await commands.run((signal) => store.evict(ref, signal), DEFAULTS.commandMs);
+    const evicted = await commands.run((signal) => store.evict(ref, signal));
     if (evicted) this.#core.emit('evicted', ref, { tookMs: clock.monotonicMs() - startedMs });
     return evicted;
   }

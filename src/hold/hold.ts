@@ -37,6 +37,9 @@ function toJSON(this: Hold): object {
   };
 }
 
+/** What `console.log` asks for. */
+export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
+
 export class GrantHold implements Hold {
   readonly #core: Core;
   readonly #grant: Grant;
@@ -66,6 +69,10 @@ export class GrantHold implements Hold {
 
   get remainingMs(): number {
     return this.#grant.remainingMs();
+  }
+
+  [INSPECT](): object {
+    return this.toJSON();
   }
 
   assertHeld(): void {

@@ -14,7 +14,8 @@ export async function explainTimeout(
     const claims = await core.read(name, DEFAULTS.explainMs);
     const holders = claims.filter((claim) => claim.granted && claim.id !== id).map(viewClaim);
     const place = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
-    return new AcquireTimeoutError(name, waitedMs, holders, place < 0 ? null : place + 1);
+    const isOurs = core.grants.all.some(({ ref }) => ref.id === holders[0]?.id);
+    return new AcquireTimeoutError(name, waitedMs, holders, place < 0 ? null : place + 1, isOurs);
   } catch {
     return new AcquireTimeoutError(name, waitedMs);
   }

@@ -2,7 +2,7 @@ import { checkName, checkType, wrong } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
-import { type Hold, holdOn } from '../hold/hold.ts';
+import { type Hold, holdOn, INSPECT } from '../hold/hold.ts';
 import { pause } from '../hold/pause.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
@@ -128,6 +128,10 @@ class Holds implements HoldAll {
     this.id = id;
     this.#holds = holds;
     this.names = holds.map((hold) => hold.name);
+  }
+
+  [INSPECT](): object {
+    return this.toJSON();
   }
 
   fenceOf(name: string): bigint {
