@@ -1,11 +1,12 @@
-// `npm run servers`: starts what the tests use, for a person at the keyboard, prints the URLs and stops it all at Ctrl-C.
+// `npm run servers`: starts one server of each kind that the tests use, for a person at the keyboard, prints the URLs and stops them all at Ctrl-C.
+import { etcdRecipe } from '../test/support/servers/etcd.ts';
 import { postgresRecipe } from '../test/support/servers/postgres.ts';
 import { redisRecipe } from '../test/support/servers/redis.ts';
 import { type Recipe, type Server, startServer } from '../test/support/servers/server.ts';
 import { zookeeperRecipe } from '../test/support/servers/zookeeper.ts';
 
 /** A new store adds its recipe here. */
-const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe(), zookeeperRecipe()];
+const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe(), etcdRecipe(), zookeeperRecipe()];
 
 const servers: Server[] = [];
 for (const recipe of RECIPES) {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Etcd3, type IOptions } from 'etcd3';
 import { findProgram } from './find.ts';
 import { freePorts } from './ports.ts';
-import { type Recipe, type Server, startOwnServer } from './server.ts';
+import { type Place, type Recipe, type Server, startOwnServer } from './server.ts';
 
 const ETCD = { title: 'etcd 3.4 or newer', binary: 'etcd', packages: ['etcd-server'] } as const;
 const ETCDCTL = { title: 'etcdctl', binary: 'etcdctl', packages: ['etcd-client'] } as const;
@@ -75,6 +75,20 @@ function memberRecipe(
       if (String(health) !== 'true') throw new Error('not healthy yet');
     },
     url: () => `etcd://127.0.0.1:${clientPort}`,
+  };
+}
+
+/** One member, for whoever needs no more than an etcd. */
+export function etcdRecipe(): Recipe {
+  const member = ({ ports: [client = 0, peer = 0, health = 0] }: Place): Recipe =>
+    memberRecipe('m0', [client, peer, health], `m0=http://127.0.0.1:${peer}`, {});
+  return {
+    ...ETCD,
+    urlFrom: 'HOLDFAST_ETCD_URL',
+    ports: 3,
+    args: (place) => member(place).args(place),
+    ready: (place) => member(place).ready(place),
+    url: (place) => member(place).url(place),
   };
 }
 
