@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import { complain } from './complaint.ts';
 import { describeFailure, EXIT, exitCodeOf } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
-import { program } from './program.ts';
+import { checkArguments, program } from './program.ts';
 import { hasSecret, storesIn } from './store-url.ts';
 
 const PASSWORD_SEEN =
@@ -12,7 +12,9 @@ const PASSWORD_SEEN =
 export async function commandLine(guard: GuardedCommand | null): Promise<void> {
   if (storesIn(process.argv).some(hasSecret)) complain(PASSWORD_SEEN);
   try {
-    await program(finish, guard).parseAsync();
+    const holdfast = program(finish, guard);
+    checkArguments(holdfast, process.argv.slice(2));
+    await holdfast.parseAsync();
   } catch (error) {
     // Commander has already said what is wrong, or printed the help that was asked for.
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;

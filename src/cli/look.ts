@@ -3,7 +3,7 @@ import { openLocks } from '../open.ts';
 import type { ClaimView, LockView } from '../view.ts';
 import { atMost, within } from './bounded.ts';
 import { EXIT } from './exit-code.ts';
-import { duration, type Paint, painter, printable, quoted, table } from './text.ts';
+import { copyable, duration, type Paint, painter, printable, quoted, table } from './text.ts';
 
 interface JsonOption {
   readonly json?: boolean;
@@ -21,10 +21,12 @@ async function withLocks<T>(url: string, look: (locks: Locks) => Promise<T>): Pr
   }
 }
 
-export async function list(url: string, prefix: string | undefined, options: JsonOption): Promise<number> {
+export async function list(url: string, prefix: string, options: JsonOption): Promise<number> {
   const views = await withLocks(url, async (locks) => {
     const found: LockView[] = [];
-    for await (const view of locks.list(prefix ?? '')) found.push(view);
+    // Names of a kind of their own hold a control character, which no prefix may: then this looks through some more.
+    const [given = ''] = /^[^\p{Cc}\p{Cs}]*/u.exec(prefix) ?? [];
+    for await (const view of locks.list(given)) if (view.name.startsWith(prefix)) found.push(view);
     return found.sort((a, b) => (a.name < b.name ? -1 : 1));
   });
   if (options.json === true) printJson(views);
@@ -45,8 +47,8 @@ export async function evict(url: string, name: string, id: string, options: Json
   else
     print(
       evicted
-        ? `Took ${quoted(name)} away from claim ${printable(id)}`
-        : `Claim ${printable(id)} was gone already`,
+        ? `Took ${quoted(name)} away from claim ${copyable(id)}`
+        : `Claim ${copyable(id)} was gone already`,
     );
   return evicted ? EXIT.ok : EXIT.nothing;
 }
@@ -67,7 +69,7 @@ export function listLines(views: readonly LockView[], paint: Paint): string[] {
   const rows = views.map((view) => {
     const [holder] = view.holders;
     return [
-      printable(view.name),
+      copyable(view.name),
       describeKind(view),
       String(view.holders.length),
       String(view.waiters.length),
@@ -84,7 +86,7 @@ export function listLines(views: readonly LockView[], paint: Paint): string[] {
 }
 
 export function showLines(view: LockView, paint: Paint): string[] {
-  const title = `${paint('bold', printable(view.name))}  ${paint('dim', describeKind(view))}`;
+  const title = `${paint('bold', copyable(view.name))}  ${paint('dim', describeKind(view))}`;
   if (view.holders.length + view.waiters.length === 0) return [`${title}  ${paint('green', 'free')}`];
   const lines = [title];
   for (const claim of view.holders)
@@ -109,7 +111,7 @@ function timing({ heldForMs, expiresInMs }: ClaimView): string {
 }
 
 function details({ id, fence, metadata }: ClaimView): string[] {
-  const parts = [`claim ${printable(id)}`];
+  const parts = [`claim ${copyable(id)}`];
   if (fence !== null) parts.push(`fence ${fence}`);
   if (metadata !== null) parts.push(printable(JSON.stringify(metadata)));
   return parts.map((part) => `        ${part}`);

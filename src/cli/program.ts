@@ -3,7 +3,9 @@ import { Command } from 'commander';
 import type { RunOptions } from './arguments.ts';
 import { presentable } from './complaint.ts';
 import type { GuardedCommand } from './guarded-command.ts';
+import { checkWords } from './run-words.ts';
 import { storeUrl } from './store-url.ts';
+import { typed } from './text.ts';
 
 const STORE = [
   '--store <url>',
@@ -60,7 +62,7 @@ function addRun(holdfast: Command, finish: Finish, guard: GuardedCommand | null)
     .option('--permits <k/n>', 'hold k of n permits instead')
     .action(async (name: string, command: string[], options: RunOptions) => {
       const { run } = await import('./run.ts');
-      await finish(run(storeUrl(options.store), name, command, options, guard));
+      await finish(run(storeUrl(options.store), typed(name), command, options, guard));
     });
 }
 
@@ -74,21 +76,29 @@ function addLooks(holdfast: Command, finish: Finish): void {
   verb('list [prefix]', 'show every lock that is held or waited for').action(
     async (prefix: string | undefined, options: LookOptions) => {
       const { list } = await import('./look.ts');
-      await finish(list(storeUrl(options.store), prefix, options));
+      await finish(list(storeUrl(options.store), typed(prefix ?? ''), options));
     },
   );
   verb('show <name>', 'show who holds a lock and who waits for it').action(
     async (name: string, options: LookOptions) => {
       const { show } = await import('./look.ts');
-      await finish(show(storeUrl(options.store), name, options));
+      await finish(show(storeUrl(options.store), typed(name), options));
     },
   );
   verb('evict <name> <claim>', 'take a lock away from exactly that claim (see show)').action(
     async (name: string, claim: string, options: LookOptions) => {
       const { evict } = await import('./look.ts');
-      await finish(evict(storeUrl(options.store), name, claim, options));
+      await finish(evict(storeUrl(options.store), typed(name), typed(claim), options));
     },
   );
+}
+
+/** Throws `UsageError` for arguments that the parser would understand in another way than they are meant. */
+export function checkArguments(holdfast: Command, [verb, ...args]: readonly string[]): void {
+  const run = holdfast.commands.find((command) => command.name() === verb && verb === 'run');
+  if (run === undefined) return;
+  const valued = run.options.filter((option) => option.required).map((option) => option.long ?? '');
+  checkWords(args, new Set(valued));
 }
 
 function version(): string {

@@ -6,11 +6,11 @@ import type { Locks } from '../locks.ts';
 import { openLocks } from '../open.ts';
 import type { Lockable } from '../primitives/lockable.ts';
 import { type RunOptions, type RunTerms, resolveRun } from './arguments.ts';
-import { atMost } from './bounded.ts';
+import { atMost, within } from './bounded.ts';
 import { EXIT } from './exit-code.ts';
 import { type CommandResult, GuardedCommand } from './guarded-command.ts';
 import { painter, quoted } from './text.ts';
-import { WaitingLine } from './waiting-line.ts';
+import { describeRefusal, WaitingLine } from './waiting-line.ts';
 
 const PASSED_ON = [
   'SIGINT',
@@ -71,7 +71,7 @@ class Run {
       const locks = await openLocks(url, { owner: this.#owner });
       try {
         const hold = await this.#acquire(locks);
-        return hold === null ? this.#notInTime() : await this.#hold(locks, hold);
+        return hold === null ? await this.#notInTime(locks) : await this.#hold(locks, hold);
       } finally {
         await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
       }
@@ -108,8 +108,9 @@ class Run {
     }
   }
 
-  #notInTime(): number {
-    process.stderr.write(`holdfast: ${quoted(this.#name)} is held by another\n`);
+  async #notInTime(locks: Locks): Promise<number> {
+    const view = await within(CLOSE_MS, locks.inspect(this.#name)).catch(() => null);
+    process.stderr.write(`holdfast: ${describeRefusal(this.#name, view)}\n`);
     return EXIT.notInTime;
   }
 

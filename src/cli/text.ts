@@ -1,13 +1,31 @@
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+
 /** Names and owners come from anywhere, and a terminal obeys what it is sent: whatever is not printable is shown as its number. */
 export function printable(text: string): string {
-  return text.replace(
-    /[\p{C}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
-  );
+  return text.replace(UNPRINTABLE, numbered);
+}
+
+/** Like `printable`, for what is typed in again: `typed` reads every such text as the one that it was, also a text that looks as if it had been numbered already. */
+export function copyable(text: string): string {
+  return printable(text.replace(/\\(?=u\{)/g, numbered));
+}
+
+/** A name or a claim on the command line. Only what `copyable` writes has a meaning, so that every other text with a backslash is just itself. */
+export function typed(text: string): string {
+  return text.replace(/\\u\{([0-9a-f]{1,6})\}/gi, (number, hex: string) => {
+    const code = Number.parseInt(hex, 16);
+    if (code > 0x10ffff) return number;
+    const character = String.fromCodePoint(code);
+    return character === '\\' || printable(character) !== character ? character : number;
+  });
+}
+
+function numbered(character: string): string {
+  return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
 export function quoted(text: string): string {
-  return `"${printable(text)}"`;
+  return `"${copyable(text)}"`;
 }
 
 /** `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`. */

@@ -51,14 +51,31 @@ export class WaitingLine {
 
 export function describeWait(name: string, view: LockView | null, owner: string, waitedMs: number): string {
   const parts = [`waiting for ${quoted(name)}, ${duration(waitedMs)}`];
-  const [holder] = view?.holders ?? [];
   if (view === null) parts.push('the store does not answer');
-  if (holder !== undefined) {
-    const since = holder.heldForMs === null ? '' : ` for ${duration(holder.heldForMs)}`;
-    parts.push(`held by ${quoted(holder.owner ?? holder.id)}${since}`);
-    if ((view?.holders.length ?? 0) > 1) parts.push(`and ${(view?.holders.length ?? 0) - 1} more`);
-  }
+  else parts.push(...heldBy(view));
   const place = view?.waiters.findIndex((waiter) => waiter.owner === owner) ?? -1;
   if (place > 0) parts.push(`${place} ahead of us`);
   return parts.join('; ');
+}
+
+/** Why one try did not get the lock. `view` is what was seen right after it; `null` when the store did not say. */
+export function describeRefusal(name: string, view: LockView | null): string {
+  if (view === null) return `${quoted(name)} is held by another; the store does not say by whom`;
+  const [who, ...others] = heldBy(view);
+  if (who === undefined)
+    return view.waiters.length === 0
+      ? `${quoted(name)} was held by another, who has just given it up`
+      : `${quoted(name)} is promised to ${quoted(view.waiters[0]?.owner ?? view.waiters[0]?.id ?? '')}, who waits for it`;
+  const endMs = view.holders[0]?.expiresInMs ?? null;
+  const until = endMs === null ? '' : `, ends in ${duration(endMs)} unless renewed`;
+  return [`${quoted(name)} is ${who}${until}`, ...others].join('; ');
+}
+
+/** `held by "web-1" for 5 s`, and how many more do; nothing when nobody does. */
+function heldBy({ holders }: LockView): string[] {
+  const [holder, ...others] = holders;
+  if (holder === undefined) return [];
+  const since = holder.heldForMs === null ? '' : ` for ${duration(holder.heldForMs)}`;
+  const who = `held by ${quoted(holder.owner ?? holder.id)}${since}`;
+  return others.length === 0 ? [who] : [who, `and ${others.length} more`];
 }

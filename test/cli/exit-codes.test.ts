@@ -1,4 +1,5 @@
 import { chmodSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { holdfast, start, stopAll } from './support/holdfast.ts';
@@ -32,10 +33,13 @@ describe('exit codes', () => {
   it('75 when the lock could not be had in time, with who holds it', async () => {
     const holder = await start(['run', 'c', '--', 'sh', '-c', 'echo in; exec sleep 30'], env);
     await holder.printed('in');
-    expect(await run(['c', '--no-wait'], ['true'])).toMatchObject({
-      code: 75,
-      stderr: expect.stringContaining('"c" is held by'),
-    });
+    for (const once of [['--no-wait'], ['--wait', '0s']]) {
+      const { code, stderr } = await run(['c', ...once], ['true']);
+      expect(code).toBe(75);
+      const [, owner] =
+        /^holdfast: "c" is held by "(.+)" for \d+ .*, ends in \d+ .* unless renewed\n$/.exec(stderr) ?? [];
+      expect(owner).toContain(`${hostname()}:${holder.child.pid}:`);
+    }
     const late = await run(['c', '--wait', '300ms'], ['true']);
     expect(late.code).toBe(75);
     expect(late.stderr).toContain(`:${holder.child.pid}:`);
@@ -52,11 +56,38 @@ describe('exit codes', () => {
     ['a grace that leaves no time to renew', ['run', 'x', '--ttl', '2s', '--grace', '1990ms', '--', 'true']],
     ['permits that are none', ['run', 'x', '--permits', '3/2', '--', 'true']],
     ['shared permits', ['run', 'x', '--shared', '--permits', '1/2', '--', 'true']],
+    ['waiting and not waiting', ['run', 'x', '--wait', '3s', '--no-wait', '--', 'true']],
+    ['not waiting and waiting', ['run', 'x', '--no-wait', '--wait=3s', '--', 'true']],
     ['a name with a control character', ['run', 'a\nb', '--', 'true']],
     ['a store that does not exist', ['run', 'x', '--store', 'nosuch:thing', '--', 'true']],
   ])('64 for wrong usage: %s', async (_what, args) => {
     const { code, stderr } = await holdfast(args, env);
     expect({ code, said: stderr.length > 0 }).toEqual({ code: 64, said: true });
+  });
+
+  it.each([
+    ['an option of the command', ['run', 'x', 'ls', '-l', '/dev/null'], '-l'],
+    ['an option that could be ours', ['run', 'x', 'echo', 'hi', '--ttl', '10s'], '--ttl'],
+    ['the same in one word', ['run', 'x', '--wait', '1s', 'echo', '--ttl=10s'], '--ttl=10s'],
+    ['a call for help', ['run', 'x', 'ls', '--help'], '--help'],
+    ['a -- of the command', ['run', 'x', 'echo', 'hi', '--', 'there'], '--'],
+  ])('64 with a hint for what may be meant for the command or for us: %s', async (_what, args, word) => {
+    const { code, stdout, stderr } = await holdfast(args, env);
+    expect({ code, stdout }).toEqual({ code: 64, stdout: '' });
+    expect(stderr).toMatch(
+      new RegExp(`^holdfast: ${word} .*: holdfast run NAME \\[options\\] -- (?:ls|echo) …\n$`),
+    );
+  });
+
+  it('a command without options needs no --, and one that begins with it keeps all of them', async () => {
+    expect(await holdfast(['run', 'x', '--ttl', '20s', 'echo', 'hi', '-'], env)).toMatchObject({
+      code: 0,
+      stdout: 'hi -\n',
+    });
+    expect(await run(['x'], ['echo', '--ttl', '--no-wait', '--', '--wait'])).toMatchObject({
+      code: 0,
+      stdout: '--ttl --no-wait -- --wait\n',
+    });
   });
 
   it('69 when the store cannot be reached', async () => {

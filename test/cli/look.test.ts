@@ -5,7 +5,7 @@ import { afterAll, afterEach, describe, expect, it, onTestFinished } from 'vites
 import { parseDuration, parsePermits, resolveRun } from '../../src/cli/arguments.ts';
 import { hasSecret, redactor } from '../../src/cli/store-url.ts';
 import { duration, painter, printable } from '../../src/cli/text.ts';
-import { describeWait } from '../../src/cli/waiting-line.ts';
+import { describeRefusal, describeWait } from '../../src/cli/waiting-line.ts';
 import { createLocks, type LockView } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
@@ -182,6 +182,21 @@ describe('while it waits on a terminal', () => {
     expect(describeWait('x', view, 'me', 3_000)).toBe(
       'waiting for "x", 3 s; held by "web-1" for 1 min 5 s; 1 ahead of us',
     );
+    expect(describeRefusal('x', view)).toBe(
+      '"x" is held by "web-1" for 1 min 5 s, ends in 1 ms unless renewed',
+    );
+    const three = [...view.holders, ...view.holders, ...view.holders].map((each) => ({
+      ...each,
+      expiresInMs: null,
+    }));
+    expect(describeRefusal('x', { ...view, holders: three })).toBe(
+      '"x" is held by "web-1" for 1 min 5 s; and 2 more',
+    );
+    expect(describeRefusal('x', { ...view, holders: [] })).toBe(
+      '"x" is promised to "other", who waits for it',
+    );
+    expect(describeRefusal('x', { ...view, holders: [], waiters: [] })).toContain('just given it up');
+    expect(describeRefusal('x', null)).toContain('does not say by whom');
     expect(describeWait('x', null, 'me', 300)).toBe('waiting for "x", 300 ms; the store does not answer');
   });
 });
