@@ -93,6 +93,20 @@ describe.concurrent('a lock that one process uses again and again', () => {
     }
   });
 
+  it('keeps a writer out while one of several readers is left, whoever of them leaves first', async () => {
+    const lock = open().readWriteLock('readers');
+    for (let round = 0; round < USES; round += 1) {
+      const writer = await lock.write.acquire();
+      const waiting = later(Promise.all([lock.read.acquire(), lock.read.acquire()]));
+      await until('not both wait', async () => (await nodesOf(direct, 'readers')).length === 3);
+      await writer.release();
+      const [first, last] = await waiting;
+      await last.release();
+      expect(await lock.write.tryAcquire()).toBeNull();
+      await first.release();
+    }
+  });
+
   it('row 57: is not taken for free when its node was removed and made anew, though the count comes out right', async () => {
     const locks = open();
     await use(locks, 'anew', USES);

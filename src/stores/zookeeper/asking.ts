@@ -73,7 +73,7 @@ export class Asking {
       if (isThere) return this.#grant(claim, sent);
     } else {
       if (request.wait && (await this.#isStillBehind(claim))) return this.#refuse(claim);
-      if (await this.#isNext(claim)) return this.#grantFirst(claim, sent);
+      if (await this.#isNext(claim)) return this.#grantNext(claim, sent);
       // Sent together and answered in order: the line is not older than the certainty that the claim stands in it.
       const { isThere, line } = await writes.check(claim.path, claim.lock);
       if (isThere && line !== null) return await this.#judge(claim, request, sent, await line, false);
@@ -253,6 +253,11 @@ export class Asking {
       `ZooKeeper is at transaction ${fence}, below fence ${fenceAbove} that was given before: has the ensemble been rebuilt?`,
       { applied: 'no' },
     );
+  }
+
+  /** What it stood behind is gone. Ahead of a reader there may be others, who have come in beside it and may stay longer. */
+  #grantNext(claim: Claim, sent: Instant): ClaimOutcome {
+    return claim.mode.kind === 'exclusive' ? this.#grantFirst(claim, sent) : this.#grant(claim, sent);
   }
 
   /** Nothing is ahead of it. */
