@@ -139,6 +139,20 @@ describe('acquire', () => {
     expect(next.state).toBe('kept');
   });
 
+  it('asks a store that has failed again soon, whatever that said before', async () => {
+    const { locks, faulty, clock } = makeWorld();
+    await locks().mutex('a').acquire();
+    let claims = 0;
+    const { locks: other } = faulty((call) => {
+      if (call.verb !== 'claim') return null;
+      claims += 1;
+      return claims === 2 ? 'fail' : null;
+    });
+    const waiting = outcomeOf(other.mutex('a').acquire({ waitMs: 60_000 }));
+    await clock.advance(2_000);
+    expect([waiting.state, claims]).toEqual(['pending', 3]);
+  });
+
   it('polls within the given bounds when wake-ups cannot be had', async () => {
     const { locks, faulty, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
