@@ -1,4 +1,5 @@
-import { resolve } from 'node:path';
+import { readlinkSync, realpathSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError } from '../../errors.ts';
 import { Connection } from './connection.ts';
 import { checkFile, checkNotStranded } from './file-check.ts';
@@ -24,7 +25,7 @@ export function sourceOf(source: string | SqliteDatabase, bootId: string): Sourc
   if (source === '') throw new InvalidArgumentError('pathOrDatabase', 'must not be empty');
   const open = findLibrary();
   if (source === ':memory:') return { path: null, connect: () => new Connection(open, null, bootId, null) };
-  return fileSource(resolve(source), open, bootId);
+  return fileSource(linkedFrom(resolve(source)), open, bootId);
 }
 
 function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
@@ -36,4 +37,14 @@ function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
       return new Connection(open, path, bootId, null);
     },
   };
+}
+
+/** SQLite keeps its log beside the file itself, not beside a link to it; there, and nowhere else, everybody finds it and the wake files. */
+function linkedFrom(path: string, hops = 40): string {
+  try {
+    return hops === 0 ? path : linkedFrom(resolve(realpathSync(dirname(path)), readlinkSync(path)), hops - 1);
+  } catch {
+    // No link, or nothing yet.
+    return path;
+  }
 }

@@ -1,4 +1,12 @@
-import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { checkFile } from '../../../src/stores/sqlite/file-check.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
@@ -84,6 +92,27 @@ describe('what can never work says so, and changes nothing', () => {
     const invalid = expect.objectContaining({ code: 'INVALID_ARGUMENT' });
     expect(() => sqliteStore('')).toThrow(invalid);
     expect(() => sqliteStore({} as never)).toThrow(invalid);
+  });
+});
+
+describe('a link to the file', () => {
+  it('is the file itself, whether that exists yet or not', async () => {
+    const [home, elsewhere] = [folder.file('home'), folder.file('elsewhere')];
+    mkdirSync(home);
+    mkdirSync(elsewhere);
+    symlinkSync('../home/locks.db', `${elsewhere}/link.db`);
+    symlinkSync(`${elsewhere}/link.db`, `${elsewhere}/link to link.db`);
+    const linked = sqliteStore(`${elsewhere}/link to link.db`);
+    const plain = sqliteStore(`${home}/locks.db`);
+    expect(await linked.claim({ ...request, id: 'a' })).toMatchObject({ granted: true });
+    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: false });
+    const woken = new Promise<void>((resolve) => void plain.watch({ name: 'x', id: 'b' }, resolve));
+    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: false });
+    await linked.release({ name: 'x', id: 'a' });
+    await woken;
+    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: true });
+    await Promise.all([linked.close(), plain.close()]);
+    expect(readdirSync(elsewhere).sort()).toEqual(['link to link.db', 'link.db']);
   });
 });
 
