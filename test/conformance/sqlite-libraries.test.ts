@@ -51,6 +51,27 @@ describe('sqlite meets the contract under every library and version of Node.js',
     expect(stderr).not.toMatch(/SQLite/);
   }, 70_000);
 
+  it.each([
+    [22, 'node:sqlite'],
+    [24, 'better-sqlite3'],
+  ])(
+    'Node.js %d, %s reads a fence that no number of JavaScript can hold',
+    async (major, library) => {
+      const at = (path: string) => new URL(path, import.meta.url);
+      const script = `import { sqliteStore } from '${at('../../src/stores/sqlite/index.ts')}';
+      import { openWith } from '${at('../sqlite/support/libraries.ts')}';
+      const store = sqliteStore(openWith('${library}', ':memory:'));
+      const claim = { name: 'x', id: 'a', mode: { kind: 'exclusive' }, ttlMs: 60_000, wait: false, note: '' };
+      await store.claim({ ...claim, fenceAbove: 2n ** 60n });
+      console.log((await store.read('x'))[0].fence.toString());
+      await store.close();`;
+      const args = ['--no-warnings', '--input-type=module', '-e', script];
+      const { stdout } = await run(nodes.get(major) ?? '', args, { timeout: 60_000 });
+      expect(stdout.trim()).toBe(`${2n ** 60n + 1n}`);
+    },
+    70_000,
+  );
+
   it('processes with different libraries exclude each other on one file', async () => {
     const path = folder.file('mixed.db');
     const number = folder.file('number');

@@ -132,15 +132,17 @@ export const SQL = {
   dropWatches: 'DELETE FROM holdfast_watch WHERE mark = ?',
   /** mark */
   dropPlaces: `DELETE FROM ${LINE} WHERE mark = ?`,
-  /** boot, now, wall, boot, now, name, boot, now, wall, boot, now, wall, name, boot, now, wall: holders, then the line, in order. */
-  read: `SELECT 1 AS granted, id, CAST(fence AS TEXT) AS fence, count, of, note,
+  /** boot, now, wall, boot, now, name, boot, now, wall, boot, now, wall, name, boot, now, wall: holders, then the line, in order. What
+   * orders them stays inside: node:sqlite refuses to give a number that JavaScript cannot hold, and a fence may be one. */
+  read: `SELECT granted, id, fence, count, of, note, left, held FROM (
+    SELECT 1 AS granted, id, CAST(fence AS TEXT) AS fence, count, of, note,
       CASE WHEN boot = ? THEN until - ? ELSE wall_until - ? END AS left,
       CASE WHEN boot = ? THEN ? - since ELSE -1 END AS held, fence AS place
     FROM ${HOLD} WHERE name = ? AND ${LIVE}
     UNION ALL
     SELECT 0, id, '', count, of, note, CASE WHEN boot = ? THEN until - ? ELSE wall_until - ? END, -1, place
-    FROM ${LINE} WHERE name = ? AND ${LIVE}
-    ORDER BY 1 DESC, place`,
+    FROM ${LINE} WHERE name = ? AND ${LIVE})
+    ORDER BY granted DESC, place`,
   /** after, end, prefix, prefix, boot, now, wall, and all of it again, limit: the next names with this prefix, in order. */
   names: `SELECT name FROM ${HOLD} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
     UNION SELECT name FROM ${LINE} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
