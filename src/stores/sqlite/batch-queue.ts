@@ -103,7 +103,7 @@ export class BatchQueue {
     try {
       this.#perform(wanted);
     } catch (error) {
-      if (isFatal(error) || this.#connection?.isSpoilt === true) this.#drop();
+      if (isFatal(error) || this.#connection?.isSpoilt === true) this.#reopen();
       if (failureKind(error) === 'busy' && this.#clock.monotonicMs() - startedMs < BUSY_MS) {
         this.#later(tries, () => this.#attempt(wanted, tries + 1, startedMs));
         return;
@@ -175,8 +175,13 @@ export class BatchQueue {
     try {
       if (this.#connection !== null) work(this.#connection);
     } catch (error) {
-      if (isFatal(error)) this.#drop();
+      if (isFatal(error)) this.#reopen();
     }
+  }
+
+  /** The next batch opens the database anew. One in memory stays: with it would go what others hold. */
+  #reopen(): void {
+    if (this.#connection?.isOnlyCopy !== true) this.#drop();
   }
 
   #drop(): void {

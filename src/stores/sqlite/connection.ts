@@ -96,6 +96,11 @@ export class Connection {
     return this.#isSpoilt;
   }
 
+  /** Whether all that is held ends with this connection: then there is none to open instead. */
+  get isOnlyCopy(): boolean {
+    return this.#owned && this.#path === null;
+  }
+
   /**
    * Whether what was written can be seen by others. POSIX drops a process's locks on a file when *any* descriptor of it is closed, for example by
    * reading the file for a copy; another process then takes itself for the last one and removes the log, into which this one would go on writing alone.
