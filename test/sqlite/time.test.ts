@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { type Clock, createLocks, type Store } from '../../src/index.ts';
 import type { Host } from '../../src/stores/sqlite/host.ts';
@@ -86,6 +86,38 @@ describe('clocks that jump', () => {
     await store.close();
   });
 
+  it('where no greater fence can be counted, a claim is refused and nothing else fails with it', async () => {
+    const store = sqliteStore(folder.file('last-fence.db'));
+    const ref = { name: 'y', id: 'a' };
+    await store.claim({ ...request, ...ref });
+    expect(await fenceOf(store, 'b', 2n ** 63n - 2n)).toBe(2n ** 63n - 1n);
+    const [free, again, renewed] = await Promise.allSettled([
+      store.claim({ ...request, name: 'z', id: 'c' }),
+      store.claim({ ...request, id: 'b' }),
+      store.renew(ref, { ttlMs: 10_000 }),
+    ]);
+    expect(free).toMatchObject({ reason: { code: 'STORE', applied: 'no' } });
+    expect(again).toMatchObject({ value: { granted: true, fence: 2n ** 63n - 1n } });
+    expect(renewed).toMatchObject({ value: { held: true } });
+    await store.close();
+  });
+
+  it('a hold that runs out while its owner asks for it again is either renewed or not granted', async () => {
+    // Every look at the clock is a millisecond later than the one before.
+    const host = new FakeHost();
+    const store = new SqliteStore(':memory:', {}, host);
+    vi.spyOn(host, 'monotonicMs').mockImplementation(() => (host.ms += 1));
+    for (let lateMs = -6; lateMs <= 0; lateMs += 1) {
+      const name = `late by ${lateMs} ms`;
+      const begunMs = host.ms + 1;
+      await store.claim({ ...request, name, id: 'a', ttlMs: 100 });
+      host.ms = begunMs + 100 + lateMs;
+      expect(await store.claim({ ...request, name, id: 'a', ttlMs: 100 })).toMatchObject({ granted: true });
+      expect(await store.claim({ ...request, name, id: 'b' })).toMatchObject({ granted: false });
+    }
+    await store.close();
+  });
+
   it('after a restart of the host its old leases are judged by the wall clock: neither lost at once nor kept for ever', async () => {
     const host = new FakeHost();
     const path = folder.file('boot.db');
@@ -101,6 +133,18 @@ describe('clocks that jump', () => {
     host.wall += 30_001;
     expect((await after.claim({ ...request, id: 'b' })).granted).toBe(true);
     await after.close();
+  });
+
+  it('reads the same host clock when the process is stopped while it sets its own by it', () => {
+    const right = hostOf(systemClock);
+    vi.spyOn(systemClock, 'monotonicMs').mockImplementationOnce(() => {
+      const begun = performance.now();
+      while (performance.now() < begun + 100);
+      return performance.now();
+    });
+    const stopped = hostOf(systemClock);
+    const before = right.monotonicMs();
+    expect(stopped.monotonicMs()).toBeGreaterThan(before - 50);
   });
 
   it('reads the same host clock in every process, also in a time namespace', async () => {

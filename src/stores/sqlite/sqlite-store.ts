@@ -167,6 +167,8 @@ export class SqliteStore implements Store {
     const { name, id, mode, ttlMs, note } = request;
     const now = this.#now(unit);
     const fence = this.#fenceAfter(this.#lastFence, request.fenceAbove);
+    // Then a claim that is already held is still renewed, and any other refused, the long way.
+    if (fence > FENCE_MAX) return null;
     const { count, of } = columnsOf(mode);
     const until = now.ms + ttlMs;
     const wallUntil = now.wallMs + ttlMs;
@@ -183,7 +185,8 @@ export class SqliteStore implements Store {
       const line = new Line(unit, now, request.name);
       const held = unit.db.all<{ fence: string }>('ownHold', request.name, request.id)[0];
       if (held !== undefined) {
-        this.#renew(unit, request, request.ttlMs);
+        // By the same clock reading that found it alive: one that ran out between two of them would be told as held and not be.
+        this.#renew(unit, request, request.ttlMs, now);
         return { granted: true, fence: BigInt(held.fence), validForMs: request.ttlMs };
       }
       const waits = line.placeOf(request.id) !== null;
@@ -208,9 +211,9 @@ export class SqliteStore implements Store {
 
   #grant(unit: Unit, now: Now, line: Line, request: ClaimRequest): ClaimOutcome {
     const { name, id, mode, ttlMs, note } = request;
-    unit.db.run('removePlace', name, id);
     const last = BigInt(unit.db.all<{ fence: string }>('lastFence')[0]?.fence ?? 0);
     if (last >= FENCE_MAX) throw new StoreError('SQLite cannot count fences any higher', { applied: 'no' });
+    unit.db.run('removePlace', name, id);
     const fence = this.#fenceAfter(last, request.fenceAbove);
     const { count, of } = columnsOf(mode);
     const isWatched = line.isWatched;
@@ -235,8 +238,7 @@ export class SqliteStore implements Store {
     return { granted: true, fence, validForMs: ttlMs };
   }
 
-  #renew(unit: Unit, ref: ClaimRef, ttlMs: number): boolean {
-    const { boot, ms, wallMs } = this.#now(unit);
+  #renew(unit: Unit, ref: ClaimRef, ttlMs: number, { boot, ms, wallMs } = this.#now(unit)): boolean {
     return unit.db.run('renew', boot, ms + ttlMs, wallMs + ttlMs, ref.name, ref.id, boot, ms, wallMs) === 1;
   }
 
