@@ -47,6 +47,8 @@ describe('row 57: places in line are numbers of 32 bits', () => {
     expect(line.claims.map(({ id }) => id)).toEqual(['a', 'b', 'c']);
     expect(line.judge(0)).toEqual({ granted: true });
     expect(line.judge(2)).toEqual({ granted: false, behind: b });
+    // The sign takes the place of a digit, as Java writes it.
+    expect(parseNode('d~1__lock__-000000005')).toMatchObject({ id: 'd', session: '1', place: -5 });
   });
 });
 

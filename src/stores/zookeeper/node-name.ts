@@ -22,8 +22,9 @@ export interface NodeName {
   readonly place: number;
 }
 
-const OURS = /^(.+)~([0-9a-f]{1,16})(?:__(lock|rlock)__|~(\d+)-(\d+)__permits__)(-?\d{10})$/s;
-const FOREIGN = /__(r?)lock__(-?\d{10})$/;
+/** A place is ten characters wide, or eleven: beyond 2^31 it starts again below zero, and the sign is one of the ten. */
+const OURS = /^(.+)~([0-9a-f]{1,16})(?:__(lock|rlock)__|~(\d+)-(\d+)__permits__)(-\d{9,10}|\d{10})$/s;
+const FOREIGN = /__(r?)lock__(-\d{9,10}|\d{10})$/;
 
 /** What ZooKeeper refuses in a name, and what is ours to tell names apart. Everything else stays as it is, so that other programs' names are ours. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: ZooKeeper refuses them.
