@@ -149,6 +149,27 @@ describe.concurrent('watches', () => {
     expect(count.events - before.events).toBeLessThanOrEqual(105);
   });
 
+  it('a waiter is told of the end of a hold also after its note has changed', async () => {
+    const store = zookeeperStore(ensemble.client({ sessionMs: 5_000 }));
+    atTheEnd(() => store.close());
+    const terms = { name: 'noted', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
+    const ask = (id: string) => store.claim({ ...terms, id, wait: true, fenceAbove: 0n });
+    await ask('a#1');
+    await ask('a#2');
+    let woken = 0;
+    await using _watch = await store.watch({ name: 'noted', id: 'a#2' }, () => {
+      woken += 1;
+    });
+    for (const note of ['one', 'two'])
+      expect(await store.renew({ name: 'noted', id: 'a#1' }, { ttlMs: 60_000, note })).toMatchObject({
+        held: true,
+      });
+    expect(await ask('a#2')).toMatchObject({ granted: false });
+    const before = woken;
+    await store.release({ name: 'noted', id: 'a#1' });
+    await until('it was not woken', () => woken > before, 5_000);
+  });
+
   it('row 18: of a crowd, nobody who asks again reads the line of all, and whoever is next gets in', async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     let lists = 0;

@@ -79,10 +79,12 @@ export class WatchHub {
       this.#entries.node.delete(entry.path);
       tell(entry);
     };
-    const told = (): void => {
+    const told = (event: unknown): void => {
       this.events += 1;
-      // Its data may have changed: whoever is told looks again.
-      gone();
+      // Only its note is another. The watch is spent all the same, and nobody who listens would hear of the end.
+      const isChanged = isDataChange(event) && this.#entries.node.get(entry.path) === entry;
+      if (isChanged && entry.fires.size > 0) this.#armNode(entry).catch(gone);
+      else gone();
     };
     entry.watcher = told;
     const created = await this.#gate.run(() => this.#calls.exists(entry.path, told), true);
@@ -117,6 +119,13 @@ export class WatchHub {
     }
     tell(entry);
   }
+}
+
+/** The client's number for a node whose data was set. */
+const DATA_CHANGED = 3;
+
+function isDataChange(event: unknown): boolean {
+  return (event as { readonly type?: unknown } | null)?.type === DATA_CHANGED;
 }
 
 function tell(entry: Entry): void {
