@@ -171,6 +171,19 @@ describe.concurrent('a lock that one process uses again and again', () => {
   });
 });
 
+describe('a line that has a bound', () => {
+  it('of several that come at once to a line that is almost full, as many stay as there is room for', async () => {
+    const stores = [1, 2].map(() => zookeeperStore(ensemble.client({ sessionMs: 5_000 }), { lineMax: 2 }));
+    atTheEnd(async () => void (await Promise.all(stores.map((store) => store.close()))));
+    const terms = { name: 'bound', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
+    const ask = (n: number) => stores[n % 2]?.claim({ ...terms, id: `a#${n}`, wait: true, fenceAbove: 0n });
+    await ask(0);
+    const came = await Promise.allSettled([1, 2, 3, 4, 5, 6].map(ask));
+    expect(came.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
+    await until('not three', async () => (await nodesOf(direct, 'bound')).length === 3);
+  });
+});
+
 describe('many stores over one client', () => {
   it('listen to it as one, and work on when some of them close', async () => {
     const warnings: Error[] = [];

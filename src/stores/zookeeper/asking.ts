@@ -232,9 +232,10 @@ export class Asking {
       throw new ModeMismatchError(name, mode, present);
     }
     const { lineMax } = this.#parts;
-    if (!wait || line.claims.length <= lineMax) return;
-    const waiting = line.claims.length - grantedCount(line.claims.map((each) => each.mode));
-    if (waiting <= lineMax || line.judge(at).granted) return;
+    if (!wait || at < lineMax) return;
+    // Who came later does not make the line full for this one: of several that come at once, as many stay as there is room for.
+    const upTo = line.claims.slice(0, at + 1);
+    if (upTo.length - grantedCount(upTo.map((each) => each.mode)) <= lineMax) return;
     await this.#leaving.withdraw(claim);
     throw new LineFullError(name, lineMax);
   }
