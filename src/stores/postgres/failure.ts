@@ -1,8 +1,8 @@
 import { StoreError } from '../../errors.ts';
 import { errorText } from '../error-text.ts';
 
-/** `ab123`, as every error that the server itself tells of. */
-const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** `AB123`, as every error that the server itself tells of. Without a digit it is one of the operating system, as EPIPE, and says nothing of what the server did. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /** The session ended, or the server did: perhaps after it had committed. */
 const ENDED = /^(57P0[124]|57P05|08|XX)/;
 
