@@ -118,7 +118,11 @@ export class Batch {
         const text = rows[0]?.[0] ?? '';
         const [only] = items;
         if (items.length === 1 && only !== undefined) this.#answer(only, text);
-        else for (const [n, answer] of text.split(',').entries()) this.#answer(items[n] as Item, answer);
+        else {
+          const answers = text.split(',');
+          // One without an answer would never be settled. An empty one is nobody's, and says so.
+          for (const [n, item] of items.entries()) this.#answer(item, answers[n] ?? '');
+        }
       },
       (error: unknown) => {
         this.#onFailure(items, error);

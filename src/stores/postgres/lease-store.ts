@@ -19,7 +19,7 @@ import { Batch } from './batch.ts';
 import { Lanes } from './lanes.ts';
 import { Listener } from './listener.ts';
 import { listNames, observe, prune, readClaims, vacuum } from './looking.ts';
-import { claimAnswer, claimOperation, releaseOperation, renewOperation } from './operation.ts';
+import { claimAnswer, claimOperation, isThere, releaseOperation, renewOperation } from './operation.ts';
 import { Pruner } from './pruner.ts';
 import { Schema } from './schema.ts';
 import type { Dial } from './wire.ts';
@@ -115,7 +115,7 @@ export class PostgresLeaseStore implements Store {
 
   async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
     const answer = await this.#batch.add(renewOperation(claim, change.ttlMs, change.note), signal);
-    return answer === '1' ? { held: true, validForMs: change.ttlMs } : { held: false };
+    return isThere(answer) ? { held: true, validForMs: change.ttlMs } : { held: false };
   }
 
   async release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
@@ -125,7 +125,7 @@ export class PostgresLeaseStore implements Store {
       // The one who was called may be ours, and where nothing can be heard it would only find out when it looks.
       if (!this.#listener.isUp) this.#lines.wakeFirst(claim.name);
     }
-    return answer !== '0';
+    return isThere(answer);
   }
 
   async evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {

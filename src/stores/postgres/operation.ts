@@ -123,10 +123,20 @@ export function claimAnswer(
       throw new ModeMismatchError(request.name, request.mode, modeOf({ count, of }));
     }
     default:
-      throw new StoreError(`PostgreSQL gave an answer that is not ours: ${answer.slice(0, 80)}`, {
-        applied: 'unknown',
-      });
+      throw notOurs(answer);
   }
+}
+
+/** Whether there is still, or was, what is renewed or released. Throws for what is neither yes nor no: only a clear no means that a hold is lost. */
+export function isThere(answer: string): boolean {
+  if (/^[012]$/.test(answer)) return answer !== '0';
+  throw notOurs(answer);
+}
+
+function notOurs(answer: string): StoreError {
+  return new StoreError(`PostgreSQL gave an answer that is not ours: ${answer.slice(0, 80)}`, {
+    applied: 'unknown',
+  });
 }
 
 /** As PostgreSQL reads arrays. Ours to write: the libraries do it in ways of their own. */

@@ -71,7 +71,8 @@ CREATE TABLE holdfast.observers (
   PRIMARY KEY (name, channel)
 );
 
--- No fence of a row that was pruned is greater than this, so a row that is made again begins above it.
+-- No fence of a row that was pruned is greater than this, so a row that is made again begins above it. Without its row, where somebody has emptied all tables, nothing of
+-- the past is known, and the clock alone goes on.
 CREATE TABLE holdfast.floor (
   fence bigint NOT NULL,
   only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one)

@@ -49,11 +49,11 @@ BEGIN
     IF p_count = 0 THEN
       INSERT INTO holdfast.locks (name, fence, holder, granted_at, expires_at, ttl_ms, note)
         SELECT p_name, greatest(f.fence + 1, p_fence_above + 1, (date_part('epoch', v_now) * 1000000)::bigint), p_id,
-          v_now, v_now + p_ttl_ms * interval '1 millisecond', p_ttl_ms, p_note FROM holdfast.floor f
+          v_now, v_now + p_ttl_ms * interval '1 millisecond', p_ttl_ms, p_note FROM (SELECT coalesce(max(fence), 0) AS fence FROM holdfast.floor) f
         RETURNING fence INTO v_fence;
       RETURN 'n' || v_fence;
     END IF;
-    INSERT INTO holdfast.locks (name, fence) SELECT p_name, f.fence FROM holdfast.floor f RETURNING * INTO v_lock;
+    INSERT INTO holdfast.locks (name, fence) SELECT p_name, f.fence FROM (SELECT coalesce(max(fence), 0) AS fence FROM holdfast.floor) f RETURNING * INTO v_lock;
     -- Nobody else is there, so it is granted.
     RETURN 'n' || substr(holdfast.grant_in_line(v_lock, v_now, NULL, p_id, p_ttl_ms, p_count, p_permits,
       p_note, p_fence_above), 2);

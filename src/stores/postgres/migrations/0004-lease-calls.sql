@@ -150,7 +150,7 @@ BEGIN
     PERFORM 1 FROM holdfast.locks l WHERE l.name = lock_name;
     IF FOUND THEN RETURN false; END IF;
     IF for_ms <= 0 THEN RETURN true; END IF;
-    INSERT INTO holdfast.locks (name, fence) SELECT lock_name, f.fence FROM holdfast.floor f;
+    INSERT INTO holdfast.locks (name, fence) SELECT lock_name, f.fence FROM (SELECT coalesce(max(fence), 0) AS fence FROM holdfast.floor) f;
   END IF;
   DELETE FROM holdfast.observers o WHERE o.name = lock_name AND (o.until <= v_now OR o.channel = on_channel);
   IF for_ms > 0 THEN INSERT INTO holdfast.observers VALUES (lock_name, on_channel, v_until); END IF;

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { LeaseStage, request } from './support/lease-stage.ts';
+
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+it('tables that somebody has emptied cost no more than what was in them', async () => {
+  const store = stage.store({ connections: 1 });
+  await store.claim(request('warm'));
+  await stage.query('TRUNCATE holdfast.locks, holdfast.shares, holdfast.places, holdfast.floor');
+  const modes = [{ kind: 'exclusive' }, { kind: 'shared' }, { kind: 'permits', count: 1, of: 2 }] as const;
+  const claims = modes.map((mode) => request(`emptied-${mode.kind}`, { mode }));
+  const outcomes = await Promise.all(claims.map((each) => store.claim(each)));
+  expect(outcomes.map(({ granted }) => granted)).toEqual([true, true, true]);
+  await stage.query('INSERT INTO holdfast.floor (fence) VALUES (0)');
+});
+
+it('an answer that is none loses no hold, and leaves nobody without one', async () => {
+  const store = stage.store({ connections: 1 });
+  const held = [request('mute-a'), request('mute-b')];
+  for (const each of held) await store.claim(each);
+  await stage.query('ALTER FUNCTION holdfast.renew_one RENAME TO renew_one_kept');
+  await stage.query(
+    "CREATE FUNCTION holdfast.renew_one(p_name text, p_id text, p_ttl_ms integer, p_note text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'",
+  );
+  const renewed = (claims = held) =>
+    Promise.allSettled(claims.map((each) => store.renew(each, { ttlMs: 60_000 })));
+  for (const result of [...(await renewed()), ...(await renewed(held.slice(1)))])
+    expect(result).toMatchObject({ reason: { code: 'STORE', applied: 'unknown' } });
+  await stage.query('DROP FUNCTION holdfast.renew_one(text, text, integer, text)');
+  await stage.query('ALTER FUNCTION holdfast.renew_one_kept RENAME TO renew_one');
+  for (const result of await renewed()) expect(result).toMatchObject({ value: { held: true } });
+});
