@@ -34,3 +34,27 @@ it('an answer that is none loses no hold, and leaves nobody without one', async 
   await stage.query('ALTER FUNCTION holdfast.renew_one_kept RENAME TO renew_one');
   for (const result of await renewed()) expect(result).toMatchObject({ value: { held: true } });
 });
+
+it('what fails by one item of a statement fails that one, and none of the others', async () => {
+  await stage.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+  const url = Object.assign(new URL(stage.url), { pathname: '/latin' }).href;
+  const store = stage.store({ url, connections: 1 });
+  const held = Array.from({ length: 20 }, (_, n) => request(`kept-${n}`));
+  for (const each of held) await store.claim(each);
+  const results = await Promise.allSettled([
+    ...held.slice(0, 10).map((each) => store.renew(each, { ttlMs: 60_000 })),
+    // This database has no letters for it.
+    store.claim(request('\u9396')),
+    ...held.slice(10).map((each) => store.release(each)),
+    store.claim(request('m\u00fcsli')),
+  ]);
+  expect(results[10]).toMatchObject({ reason: { code: 'STORE', applied: 'no' } });
+  const others = results.flatMap((result, n) =>
+    n === 10 || result.status === 'rejected' ? [] : [result.value],
+  );
+  expect(others).toEqual([
+    ...Array.from({ length: 10 }, () => ({ held: true, validForMs: 60_000 })),
+    ...Array.from({ length: 10 }, () => true),
+    expect.objectContaining({ granted: true }),
+  ]);
+});

@@ -12,6 +12,8 @@ class Item {
   readonly resolve: (answer: string) => void;
   readonly reject: (error: unknown) => void;
   isSettled = false;
+  /** It has failed together with others, and is tried by itself. */
+  isAlone = false;
   tries = 0;
 
   constructor(
@@ -39,6 +41,8 @@ const BUSY_TRIES = 60;
 /** Serialization failure and deadlock: nothing was done, and the next try may do. */
 const AGAIN = new Set(['40001', '40P01']);
 const AGAIN_TRIES = 5;
+/** Data, a constraint or a limit: one of the items is to blame, and the others were undone with it. */
+const ONE_FAILED = /^(22|23|54)/;
 /** The schema, a table or a function is not there (any more). */
 const MISSING = new Set(['3F000', '42P01', '42883']);
 
@@ -157,7 +161,9 @@ export class Batch {
   /** The next items that somebody still waits for, in the order of their names and, for one name, of their asking. */
   #next(): Item[] {
     const all = this.#queue;
-    this.#queue = all.length > ITEMS_MAX ? all.splice(ITEMS_MAX) : [];
+    const alone = all.length === 1 ? -1 : all.findIndex((item) => item.isAlone);
+    const most = alone === -1 ? ITEMS_MAX : Math.min(Math.max(alone, 1), ITEMS_MAX);
+    this.#queue = all.length > most ? all.splice(most) : [];
     if (all.length === 1 && all[0]?.signal?.aborted !== true) return all;
     const wanted = all.filter((item) => {
       if (item.signal?.aborted === true) fail(item, tooLate(false));
@@ -189,12 +195,12 @@ export class Batch {
   #onFailure(items: readonly Item[], error: unknown): void {
     const state = sqlStateOf((error as { cause?: unknown }).cause);
     if (state !== null && MISSING.has(state)) this.#lanes.forgetSchema();
+    const isOnes = state !== null && ONE_FAILED.test(state) && items.length > 1;
     for (const item of items) {
-      if (state === null || !AGAIN.has(state) || item.tries >= AGAIN_TRIES) fail(item, error);
-      else if (!item.isSettled) {
-        item.tries += 1;
-        this.#enqueue(item);
-      }
+      if (isOnes) item.isAlone = true;
+      else if (state === null || !AGAIN.has(state) || item.tries >= AGAIN_TRIES) fail(item, error);
+      else item.tries += 1;
+      if (!item.isSettled) this.#enqueue(item);
     }
   }
 }
