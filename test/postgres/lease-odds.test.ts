@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
@@ -56,5 +57,31 @@ it('what fails by one item of a statement fails that one, and none of the others
     ...Array.from({ length: 10 }, () => ({ held: true, validForMs: 60_000 })),
     ...Array.from({ length: 10 }, () => true),
     expect.objectContaining({ granted: true }),
+  ]);
+});
+
+it('a dead waiter is passed over at once, also by two who come upon it at the same time', async () => {
+  await stage.store().claim(request('warm'));
+  const enter = (name: string, id: string, channel: string | null) =>
+    stage.query("SELECT holdfast.claim_one($1, $2, 60000, true, 0, 0, '', 0, 10, $3)", [name, id, channel]);
+  for (const name of ['dead-a', 'dead-b']) {
+    await enter(name, 'holder', null);
+    await enter(name, 'dead', 'holdfast_nobody');
+    await enter(name, 'alive', null);
+  }
+  const other = new pg.Client(stage.url);
+  await other.connect();
+  await other.query('BEGIN');
+  await other.query("SELECT holdfast.release_one('dead-a', 'holder')");
+  await stage.query("SELECT holdfast.release_one('dead-b', 'holder')");
+  await other.query('COMMIT');
+  await other.end();
+  expect(
+    await stage.query(
+      "SELECT name, id, called_at IS NOT NULL AS called FROM holdfast.places WHERE name LIKE 'dead-%' ORDER BY name, place",
+    ),
+  ).toEqual([
+    { name: 'dead-a', id: 'alive', called: true },
+    { name: 'dead-b', id: 'alive', called: true },
   ]);
 });

@@ -134,9 +134,9 @@ BEGIN
   FOR v_place IN SELECT * FROM holdfast.places p
     WHERE p.name = p_lock.name AND p.place < p_until ORDER BY p.place LIMIT 200 LOOP
     EXIT WHEN v_weight + holdfast.weight_of(v_place.count) > holdfast.capacity_of(p_lock.permits);
-    -- A process that listens holds this lock for as long as its connection lasts.
+    -- A process that listens holds this lock for as long as its connection lasts. Shared: two who look at once must not take each other for it.
     IF v_place.called_at NOT BETWEEN p_now - interval '5 seconds' AND p_now + interval '5 seconds'
-      OR (v_place.channel IS NOT NULL AND pg_try_advisory_xact_lock(hashtextextended(v_place.channel, 4701))) THEN
+      OR (v_place.channel IS NOT NULL AND pg_try_advisory_xact_lock_shared(hashtextextended(v_place.channel, 4701))) THEN
       DELETE FROM holdfast.places p WHERE p.name = p_lock.name AND p.place = v_place.place;
       v_lock.waiting := v_lock.waiting - 1;
       CONTINUE;
