@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Clock, systemClock } from '../../src/clock.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -85,3 +87,26 @@ it('a dead waiter is passed over at once, also by two who come upon it at the sa
     { name: 'dead-b', id: 'alive', called: true },
   ]);
 });
+
+it.each(['-', '0', 'null'])(
+  'looking after a lock that was handed over takes it from nobody, also not from %j',
+  async (id) => {
+    const clock: Clock = {
+      ...systemClock,
+      // It looks after five seconds; the test need not wait for that.
+      startTimer: (ms, fire, options) =>
+        systemClock.startTimer(ms > 5_000 && ms < 6_000 ? 200 : ms, fire, options),
+    };
+    const store = stage.store({ clock });
+    const held = request(`looked after by ${id}`);
+    await store.claim(held);
+    const ask = async () =>
+      (await stage.query('SELECT granted FROM holdfast.claim($1, $2, wait => true)', [held.name, id]))[0]
+        ?.granted;
+    expect(await ask()).toBe(false);
+    await store.release(held);
+    expect(await ask()).toBe(true);
+    await sleep(500);
+    expect(await store.read(held.name)).toMatchObject([{ id, granted: true }]);
+  },
+);

@@ -90,7 +90,8 @@ export class PostgresLeaseStore implements Store {
         ? Promise.resolve()
         : observe(this.#lanes, this.#schema, { name, channel: this.#listener.channel, forMs }),
     );
-    this.#handOvers = new HandOvers(clock, (name) => this.release({ name, id: '-' }));
+    // By an id that nobody can have: releasing what is not there calls whoever fits.
+    this.#handOvers = new HandOvers(clock, (name) => this.release({ name, id: '' }));
     this.#pruner = new Pruner(
       clock,
       () => prune(this.#lanes, this.#schema),
