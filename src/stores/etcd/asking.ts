@@ -79,7 +79,8 @@ export class Asking {
       const outcome = await this.#entered(claim, request, place, sent, isRepeat);
       if (outcome === null) this.#forget(claim);
       return outcome;
-    } catch (error) {
+    } catch (failure) {
+      const error = failedEntry(claim, failure);
       // What is unknown stays known by its key, so that it can be released; whatever comes of it goes with the lease.
       if (error instanceof StoreError && error.applied === 'unknown') leases.taint(place.lease);
       else this.#forget(claim);
@@ -167,6 +168,12 @@ export class Asking {
     this.#parts.claims.remove(claim);
     this.#parts.waiters.end(claim);
   }
+}
+
+/** A later step was refused for certain, but the claim stands: that is no "nothing happened" to whoever asked. */
+function failedEntry({ mayStand }: Claim, error: unknown): unknown {
+  if (!mayStand || !(error instanceof StoreError) || error.applied !== 'no') return error;
+  return new StoreError(error.message, { cause: error.cause, applied: 'unknown' });
 }
 
 /** How long a place in line must live. */

@@ -14,6 +14,8 @@ export class Claim implements ClaimRef {
   revision: bigint | null = null;
   lease: Lease;
   isGranted = false;
+  /** It was put, or may have been, and has not been taken back since. */
+  mayStand = false;
   /** The request that creates it is under way. */
   isEntering = false;
   /** Renewals under way: its time is not over while one may extend it. */

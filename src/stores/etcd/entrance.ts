@@ -42,6 +42,7 @@ export class Entrance {
     const { mode, note, wait } = request;
     if (!wait && mode.kind !== 'permits') return await this.#try(claim, request, isRepeat);
     const result = await this.#transactions.write(standTxn(claim, note), conflicts(claim));
+    claim.mayStand = true;
     if (mode.kind !== 'permits' && result.succeeded)
       return await this.#checkFence(claim, request, result, { granted: true });
     const [found = NONE, self = found, total = found] = result.ranges;
@@ -53,6 +54,7 @@ export class Entrance {
   async #try(claim: Claim, request: ClaimRequest, isRepeat: boolean): Promise<Entry> {
     const { mode, note } = request;
     const result = await this.#transactions.write(tryTxn(claim, note), conflicts(claim));
+    claim.mayStand = result.succeeded || isRepeat || result.attempts !== 1;
     if (result.succeeded) return await this.#checkFence(claim, request, result, { granted: true });
     if (isRepeat || result.attempts !== 1) {
       claim.revision = await this.#reader.revisionOf(claim.key);
@@ -107,6 +109,7 @@ export class Entrance {
     } catch (error) {
       throw new StoreError('A claim could not be taken back', { cause: error, applied: 'unknown' });
     }
+    claim.mayStand = false;
   }
 
   async #checkBound(claim: Claim, request: ClaimRequest, total: number): Promise<void> {

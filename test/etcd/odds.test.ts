@@ -1,0 +1,75 @@
+import type { Etcd3 } from 'etcd3';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { ClaimRequest, Mode, Store } from '../../src/store/store.ts';
+import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
+import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
+import { cleanups } from './cleanup.ts';
+
+/** Claims that take several steps, and what comes between them. */
+const EXCLUSIVE: Mode = { kind: 'exclusive' };
+const atTheEnd = cleanups();
+let cluster: EtcdCluster;
+let direct: Etcd3;
+beforeAll(async () => {
+  cluster = await startEtcdCluster({ members: 1 });
+  atTheEnd(() => cluster.stop());
+  direct = cluster.client();
+});
+
+type Hook = (n: number) => Promise<void> | void;
+
+/** The hooks are called before each transaction and after its answer, with its number from 1 on. */
+function stepped(client: Etcd3, before: Hook, after: Hook = () => {}): EtcdClient {
+  let count = 0;
+  const txn = async (request: object, options?: object): Promise<unknown> => {
+    count += 1;
+    const n = count;
+    await before(n);
+    const answer = await client.kv.txn(request as never, options);
+    await after(n);
+    return answer;
+  };
+  const { leaseClient, watchClient } = client;
+  return { kv: { txn }, leaseClient, watchClient };
+}
+
+function open(before: Hook = () => {}, lineMax?: number): Store {
+  const store = etcdStore(stepped(cluster.client(), before), { lineMax });
+  atTheEnd(() => store.close());
+  return store;
+}
+
+const request = (name: string, id: string, more: Partial<ClaimRequest> = {}): ClaimRequest => ({
+  name,
+  id,
+  mode: EXCLUSIVE,
+  ttlMs: 60_000,
+  wait: true,
+  note: '',
+  fenceAbove: 0n,
+  ...more,
+});
+
+const standing = async (name: string): Promise<number> =>
+  Number(
+    (
+      await direct.kv.range({
+        key: Buffer.from(`holdfast/${name}/`),
+        range_end: Buffer.from(`holdfast/${name}0`),
+      })
+    ).count,
+  );
+
+describe.concurrent('a claim of several steps', () => {
+  it('does not say that nothing happened when it stands in line and a later step could not be sent', async () => {
+    await open().claim(request('steps', 'a#1'));
+    const client = cluster.client();
+    // Its owner closes the client when the claim stands in line; its place would have to be made longer after that.
+    const close = (n: number): void => void (n === 1 && client.close());
+    const store = etcdStore(stepped(client, () => {}, close));
+    atTheEnd(() => store.close());
+    const claimed = store.claim(request('steps', 'b#1', { ttlMs: 2_000 }));
+    await expect(claimed).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    expect(await standing('steps')).toBe(2);
+  });
+});
