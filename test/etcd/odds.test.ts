@@ -60,6 +60,19 @@ const standing = async (name: string): Promise<number> =>
     ).count,
   );
 
+/** Resolves, for everybody, once so many have come. */
+function meeting(size: number): () => Promise<void> {
+  let [come, go] = [0, (): void => {}];
+  const all = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  return async () => {
+    come += 1;
+    if (come === size) go();
+    await all;
+  };
+}
+
 describe.concurrent('a claim of several steps', () => {
   it('does not say that nothing happened when it stands in line and a later step could not be sent', async () => {
     await open().claim(request('steps', 'a#1'));
@@ -71,5 +84,16 @@ describe.concurrent('a claim of several steps', () => {
     const claimed = store.claim(request('steps', 'b#1', { ttlMs: 2_000 }));
     await expect(claimed).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
     expect(await standing('steps')).toBe(2);
+  });
+
+  it('stays in a line that is almost full though others came at once, as many as there is room for', async () => {
+    const meet = meeting(3);
+    const readers = open();
+    for (const n of [1, 2, 3]) await readers.claim(request('bound', `a#${n}`, { mode: { kind: 'shared' } }));
+    // All are in line before any of them counts.
+    const stores = [1, 2, 3].map(() => open((n) => (n === 2 ? meet() : undefined), 1));
+    const came = await Promise.allSettled(stores.map((store, n) => store.claim(request('bound', `b#${n}`))));
+    expect(came.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(await standing('bound')).toBe(4);
   });
 });

@@ -115,7 +115,9 @@ export class Entrance {
   async #checkBound(claim: Claim, request: ClaimRequest, total: number): Promise<void> {
     // One holds and this one has just entered: most lines are far from their bound, and need not be read to know it.
     if (total - 2 < this.#lineMax) return;
-    const line = await this.#reader.whole(claim.lock);
+    // Who came later does not make the line full for this one: of several that come at once, as many stay as there is room for.
+    const whole = await this.#reader.whole(claim.lock);
+    const line = whole.filter(({ revision }) => revision <= (claim.revision ?? 0n));
     const waiting = line.length - grantedCount(line.map((each) => each.mode));
     if (waiting <= this.#lineMax) return;
     await this.withdraw(claim);
