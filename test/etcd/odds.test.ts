@@ -2,6 +2,7 @@ import type { Etcd3 } from 'etcd3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ClaimRequest, Mode, Store } from '../../src/store/store.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
+import { eventually, later } from '../support/patience.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
 
@@ -95,5 +96,22 @@ describe.concurrent('a claim of several steps', () => {
     const came = await Promise.allSettled(stores.map((store, n) => store.claim(request('bound', `b#${n}`))));
     expect(came.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     expect(await standing('bound')).toBe(4);
+  });
+
+  it('is not turned away because of another that does not belong into the line and is about to leave it', async () => {
+    let leave = (): void => {};
+    const isTold = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    const intruder = open((n) => (n === 2 ? isTold : undefined));
+    await open().claim(request('intruded', 'a#1'));
+    const mode: Mode = { kind: 'permits', count: 1, of: 2 };
+    const intruding = later(intruder.claim(request('intruded', 'c#1', { mode })));
+    await eventually('it is in line', async () => (await standing('intruded')) === 2);
+    expect(await open().claim(request('intruded', 'b#1'))).toMatchObject({ granted: false });
+    expect(await open().claim(request('intruded', 'b#2', { wait: false }))).toMatchObject({ granted: false });
+    leave();
+    await expect(intruding).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
+    expect(await standing('intruded')).toBe(2);
   });
 });

@@ -1,12 +1,12 @@
 import type { Clock } from '../../clock.ts';
 import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
 import { grantedCount } from '../../store/grant-rule.ts';
-import type { ClaimRequest } from '../../store/store.ts';
+import type { ClaimRequest, Mode } from '../../store/store.ts';
 import type { Claim } from './claim.ts';
 import type { RangeReply } from './client.ts';
 import { standTxn, tryTxn } from './entry-txn.ts';
 import { unknownLease } from './lease.ts';
-import { disagreement, parseAhead, type Verdict } from './line.ts';
+import { type Ahead, disagreement, parseAhead, type Verdict } from './line.ts';
 import type { LineReader } from './line-reader.ts';
 import type { Transactions, WriteResult } from './transactions.ts';
 
@@ -69,7 +69,7 @@ export class Entrance {
       return await this.enter(claim, { ...request, wait: true }, true).then((entry) =>
         this.#leave(claim, entry),
       );
-    const present = disagreement(mode, ahead.claims);
+    const present = await this.#disagreement(claim, ahead);
     if (present !== null) throw new ModeMismatchError(request.name, mode, present);
     return { kind: 'refused' };
   }
@@ -88,7 +88,7 @@ export class Entrance {
     total: number,
   ): Promise<Entry> {
     const ahead = parseAhead(claim.lock, request.mode, found, claim.key);
-    const present = disagreement(request.mode, ahead.claims);
+    const present = await this.#disagreement(claim, ahead);
     if (present !== null) {
       await this.withdraw(claim);
       throw new ModeMismatchError(request.name, request.mode, present);
@@ -100,6 +100,20 @@ export class Entrance {
     }
     if (!verdict.granted) await this.#checkBound(claim, request, total);
     return await this.#checkFence(claim, request, result, verdict);
+  }
+
+  /**
+   * The mode that the line has and the claim cannot stand beside: that of the first in it. What is right ahead may be another that does not belong there either, and is about to
+   * leave; so where that disagrees, the line is read.
+   */
+  async #disagreement({ lock, mode, key }: Claim, ahead: Ahead): Promise<Mode | null> {
+    const found = disagreement(mode, ahead.claims);
+    if (found === null || mode.kind === 'permits') return found;
+    const line = await this.#reader.whole(lock);
+    return disagreement(
+      mode,
+      line.filter((each) => !each.key.equals(key)),
+    );
   }
 
   /** Removes a claim that shall not stay. Rejects with an unknown outcome when it may have stayed. */
