@@ -88,25 +88,35 @@ it('a dead waiter is passed over at once, also by two who come upon it at the sa
   ]);
 });
 
-it.each(['-', '0', 'null'])(
-  'looking after a lock that was handed over takes it from nobody, also not from %j',
-  async (id) => {
-    const clock: Clock = {
-      ...systemClock,
-      // It looks after five seconds; the test need not wait for that.
-      startTimer: (ms, fire, options) =>
-        systemClock.startTimer(ms > 5_000 && ms < 6_000 ? 200 : ms, fire, options),
-    };
-    const store = stage.store({ clock });
-    const held = request(`looked after by ${id}`);
-    await store.claim(held);
-    const ask = async () =>
-      (await stage.query('SELECT granted FROM holdfast.claim($1, $2, wait => true)', [held.name, id]))[0]
-        ?.granted;
-    expect(await ask()).toBe(false);
-    await store.release(held);
-    expect(await ask()).toBe(true);
-    await sleep(500);
-    expect(await store.read(held.name)).toMatchObject([{ id, granted: true }]);
-  },
-);
+it('looking after a lock that was handed over takes it from nobody, whatever its id', async () => {
+  const id = '-';
+  const clock: Clock = {
+    ...systemClock,
+    // It looks after five seconds; the test need not wait for that.
+    startTimer: (ms, fire, options) =>
+      systemClock.startTimer(ms > 5_000 && ms < 6_000 ? 200 : ms, fire, options),
+  };
+  const store = stage.store({ clock });
+  const held = request('looked after');
+  await store.claim(held);
+  const ask = async () =>
+    (await stage.query('SELECT granted FROM holdfast.claim($1, $2, wait => true)', [held.name, id]))[0]
+      ?.granted;
+  expect(await ask()).toBe(false);
+  await store.release(held);
+  expect(await ask()).toBe(true);
+  await sleep(500);
+  expect(await store.read(held.name)).toMatchObject([{ id, granted: true }]);
+});
+
+it('who observed a lock and went without a word is forgotten with it', async () => {
+  await stage.store().claim(request('warm'));
+  await stage.query("SELECT holdfast.observe('observed-' || n, 'nobody', 1) FROM generate_series(1, 20) n");
+  await stage.query("SELECT holdfast.observe('observed-still', 'somebody', 60000)");
+  await sleep(20);
+  await stage.query('SELECT holdfast.prune(0)');
+  for (const table of ['locks', 'observers'])
+    expect(await stage.query(`SELECT name FROM holdfast.${table} WHERE name LIKE 'observed-%'`)).toEqual([
+      { name: 'observed-still' },
+    ]);
+});

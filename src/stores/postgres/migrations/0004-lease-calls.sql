@@ -180,7 +180,10 @@ BEGIN
       WHERE l.expires_at < v_before AND l.sharing = 0 AND l.waiting = 0 AND l.observed_until < v_now
       LIMIT at_most FOR UPDATE SKIP LOCKED
   ), gone AS (
-    DELETE FROM holdfast.locks l USING idle WHERE l.name = idle.name RETURNING l.fence
+    DELETE FROM holdfast.locks l USING idle WHERE l.name = idle.name RETURNING l.name, l.fence
+  ), unobserved AS (
+    -- Who observes has asked for it again in time; who died has not. They are changed only under the lock's row.
+    DELETE FROM holdfast.observers o USING gone WHERE o.name = gone.name
   )
   SELECT count(*), max(gone.fence) INTO v_pruned, v_fence FROM gone;
   IF v_pruned > 0 THEN UPDATE holdfast.floor f SET fence = greatest(f.fence, v_fence); END IF;
