@@ -120,3 +120,22 @@ it('who observed a lock and went without a word is forgotten with it', async () 
       { name: 'observed-still' },
     ]);
 });
+
+it('no fence is so great that none can follow it, for this lock or any other', async () => {
+  const store = stage.store();
+  for (const fenceAbove of [2n ** 62n + 1n, 2n ** 63n - 2n, 2n ** 63n - 1n, 2n ** 70n]) {
+    const refused = store.claim(request('great', { fenceAbove }));
+    await expect(refused).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    if (fenceAbove < 2n ** 63n)
+      await expect(
+        stage.query("SELECT * FROM holdfast.claim('great', 'psql', fence_above => $1)", [`${fenceAbove}`]),
+      ).rejects.toMatchObject({ code: '22003' });
+  }
+  const greatest = request('great', { fenceAbove: 2n ** 62n });
+  expect(await store.claim(greatest)).toMatchObject({ granted: true, fence: 2n ** 62n + 1n });
+  await store.release(greatest);
+  expect(await store.claim(request('great', { ttlMs: 1 }))).toMatchObject({ fence: 2n ** 62n + 2n });
+  await sleep(20);
+  await stage.query('SELECT holdfast.prune(0)');
+  expect(await store.claim(request('another'))).toMatchObject({ granted: true, fence: 2n ** 62n + 3n });
+});

@@ -47,7 +47,8 @@ const DEAF_MS = { min: 250, max: 500 };
 const POOLED_MS = { min: 500, max: 1_000 };
 /** Right after a hold has ended, a little apart, so that the first waiters of many processes do not ask all at once. */
 const AFTER_END_MS = { min: 2, max: 25 };
-const FENCE_MAX = 2n ** 63n - 2n;
+/** Far below where the server's numbers end: a fence at the very end could not be followed, and its floor would end the fences of every lock. */
+const FENCE_MAX = 2n ** 62n;
 
 export class PostgresLeaseStore implements Store {
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };

@@ -62,6 +62,10 @@ BEGIN
   IF permits < 0 OR count < 0 OR count > greatest(permits, 1) OR (permits > 0 AND count = 0) THEN
     RAISE EXCEPTION 'count, permits must be 0, 0 or 1, 0 or some of so many' USING ERRCODE = '22023';
   END IF;
+  -- Fences go on above it, those of every lock once this one is pruned, and there must be some left.
+  IF fence_above > 4611686018427387904 THEN
+    RAISE EXCEPTION 'no fence above % can be given', fence_above USING ERRCODE = '22003';
+  END IF;
   FOR i IN 1..100 LOOP
     v_answer := holdfast.batch_anywhere(CASE WHEN wait THEN 'w' ELSE 'c' END, ARRAY[name], ARRAY[id], ARRAY[ttl_ms], ARRAY[count], ARRAY[permits],
       ARRAY[note], fence_above, 10000, NULL);
