@@ -113,6 +113,17 @@ describe('what one node of a quorum votes', () => {
     await client.del('n:\u0001fence');
   });
 
+  it('keeps others out no longer than the last of several holders, also after a longer claim was taken back', async () => {
+    const [reader, unlucky] = [claimOn('shrunk'), claimOn('shrunk')];
+    await fenceOf(reader, SHARED);
+    await fenceOf(unlucky, { ...SHARED, ttlMs: 3_600_000 });
+    expect(await client.pttl('n:shrunk')).toBeGreaterThan(3_000_000);
+    expect(await node.withdraw(unlucky, signal)).toBe(true);
+    // What another program looks at is the plain key alone.
+    expect(await client.pttl('n:shrunk')).toBeLessThanOrEqual(60_000);
+    expect(await node.read('shrunk')).toMatchObject([{ id: reader.id }]);
+  });
+
   it('takes a claim back without waking those who wait, and a release wakes them', async () => {
     const [first, second] = [claimOn('quiet'), claimOn('quiet')];
     const heard: boolean[] = [];

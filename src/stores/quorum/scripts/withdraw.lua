@@ -26,7 +26,7 @@ local function withdraw(key, line, info, id)
   local entry = score and tonumber(score) < 0 and redis.call('HGET', info, id)
   if entry then
     forget(lock, id)
-    lock.weight, lock.changed = lock.weight - measure((holderIn(entry))), true
+    lock.weight, lock.changed, lock.shrunk = lock.weight - measure((holderIn(entry))), true, true
   end
   save(lock)
   return entry and 1 or 0
