@@ -1,5 +1,6 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock, Timer } from '../../clock.ts';
 import { type Applied, ClosedError, InvalidArgumentError, QuorumError, type Vote } from '../../errors.ts';
+import { onAbort } from '../../hold/abort.ts';
 import { Commands } from '../../hold/command.ts';
 import type { ClaimRef } from '../../store/store.ts';
 import { errorText } from '../error-text.ts';
@@ -88,6 +89,33 @@ export class Panel {
         );
       }
     });
+  }
+
+  /**
+   * What takes as long as it takes, asked of every node. Once a majority has answered or failed, the others get as long again: one that is silent holds nobody up.
+   */
+  async gather<Answer>(
+    send: (node: QuorumNode, signal: AbortSignal) => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<PromiseSettledResult<Answer>[]> {
+    const enough = new AbortController();
+    const stopListening = onAbort(signal, () => enough.abort());
+    if (signal?.aborted === true) enough.abort();
+    const startedMs = this.clock.monotonicMs();
+    let timer: Timer | null = null;
+    let settled = 0;
+    const onSettled = (): void => {
+      settled += 1;
+      if (settled !== this.majority) return;
+      const tookMs = this.clock.monotonicMs() - startedMs;
+      timer = this.clock.startTimer(Math.max(tookMs, NODE_MS.max), () => enough.abort());
+    };
+    const sent = this.nodes.map((node) => send(node, enough.signal));
+    for (const each of sent) each.then(onSettled, onSettled);
+    const results = await Promise.allSettled(sent);
+    (timer as Timer | null)?.cancel();
+    stopListening();
+    return results;
   }
 
   /** Sends one command to each of these nodes. */

@@ -145,7 +145,7 @@ export class QuorumStore implements Store {
     this.#assertOpen();
     const { nodes, majority, size } = this.#panel;
     const counts = new Map<string, number>();
-    const lists = await Promise.allSettled(nodes.map((node) => namesOf(node, prefix, signal)));
+    const lists = await this.#panel.gather((node, limit) => namesOf(node, prefix, limit), signal);
     const answered = lists.filter((list) => list.status === 'fulfilled');
     if (answered.length < majority) {
       const votes = lists.map((list, index) => ({

@@ -45,6 +45,17 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     },
   );
 
+  it('two of five are black holes: locks are listed all the same', async () => {
+    const process = await stage.process();
+    const hold = await process.locks.mutex('listed without two').acquire();
+    everyProxy(process, [0, 2], 'black-hole');
+    const listed: string[] = [];
+    for await (const { name } of process.locks.list('listed')) listed.push(name);
+    expect(listed).toEqual(['listed without two']);
+    heal(process);
+    await hold.release();
+  });
+
   it('three of five: an error with one vote for each node, and nothing stays behind', async () => {
     const [process, other] = [await stage.process(), await stage.process()];
     await (await process.locks.mutex('warm').acquire()).release();
