@@ -170,7 +170,8 @@ it('a greater drift ends holds earlier', async () => {
   const one = await usual.locks.mutex('drift 1').acquire({ ttlMs: 60_000 });
   const two = await careful.locks.mutex('drift 2').acquire({ ttlMs: 60_000 });
   expect(one.remainingMs).toBeGreaterThan(50_000);
-  expect(two.remainingMs).toBeLessThan(49_000);
+  // A fifth, and 2 ms.
+  expect(two.remainingMs).toBeLessThanOrEqual(47_998);
   await Promise.all([one.release(), two.release()]);
 });
 

@@ -175,9 +175,9 @@ export class QuorumStore implements Store {
     if (this.#closing !== null) throw new ClosedError('This store is closed');
   }
 
-  /** The core takes the usual drift off by itself. */
+  /** So that what is left is right when the core has taken off the usual drift. */
   #trusted(ttlMs: number): number {
-    return ttlMs * (1 - Math.max(this.#drift - DEFAULTS.driftShare, 0));
+    return Math.min((ttlMs * (1 - this.#drift)) / (1 - DEFAULTS.driftShare), ttlMs);
   }
 
   /** It is gone when no majority can hold it any more; any node that had it then was among those that answered. */
