@@ -115,3 +115,24 @@ describe.concurrent('a claim of several steps', () => {
     expect(await standing('intruded')).toBe(2);
   });
 });
+
+describe('a line whose notes are more than a client takes in one answer', () => {
+  it('is read in parts, and nothing else fails for it', async () => {
+    const value = Buffer.alloc(4_000, 'n');
+    for (let from = 0; from < 1_200; from += 100)
+      await direct.kv.txn({
+        compare: [],
+        failure: [],
+        success: Array.from({ length: 100 }, (_, n) => ({
+          request_put: { key: Buffer.from(`holdfast/long/~s~r#${from + n}`), value },
+        })),
+      });
+    const store = open();
+    const line = await store.read('long');
+    expect(new Set(line.map(({ id }) => id)).size).toBe(1_200);
+    expect(line).toHaveLength(1_200);
+    expect(line.every(({ granted, note }) => granted && note?.length === 4_000)).toBe(true);
+    expect(await store.evict({ name: 'long', id: 'r#1199' })).toBe(true);
+    expect(await store.claim(request('long', 'w#1'))).toMatchObject({ granted: false });
+  });
+});

@@ -120,6 +120,7 @@ export class Calls {
 
 /** Answers that mean that the request was looked at and turned down. */
 const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
+const TOO_MUCH = 8;
 
 function asStoreError(error: unknown, what: string, attempts: number, cause: unknown): StoreError {
   if (error instanceof StoreError) return error;
@@ -132,7 +133,10 @@ function asStoreError(error: unknown, what: string, attempts: number, cause: unk
     });
   }
   const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
-  const isDefinite = attempts === 1 ? DEFINITE.has(code) : attempts === 0 && wasNotSent(error, message);
+  // With that the client also fails when an answer is too big for it: then the request has done its work.
+  const isAnswer = code !== TOO_MUCH || message.includes('etcdserver: ');
+  const isDefinite =
+    attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && wasNotSent(error, message);
   const applied = isDefinite ? 'no' : 'unknown';
   return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
 }

@@ -6,7 +6,7 @@ import type { Claim } from './claim.ts';
 import type { RangeReply } from './client.ts';
 import { standTxn, tryTxn } from './entry-txn.ts';
 import { unknownLease } from './lease.ts';
-import { type Ahead, disagreement, parseAhead, type Verdict } from './line.ts';
+import { type Ahead, disagreement, isLong, LONG, lookAhead, parseAhead, type Verdict } from './line.ts';
 import type { LineReader } from './line-reader.ts';
 import type { Transactions, WriteResult } from './transactions.ts';
 
@@ -161,7 +161,10 @@ export function fenceTooLow(revision: bigint, fenceAbove: bigint): StoreError {
 }
 
 /** Two new claims of one lock must not get the same create revision. */
-const conflicts = (claim: Claim): string[] => [claim.keyText, claim.lock.from.toString('latin1')];
+function conflicts({ keyText, lock, mode }: Claim): string[] {
+  const own = [keyText, lock.from.toString('latin1')];
+  return isLong(lookAhead(lock, mode, null)) ? [...own, LONG] : own;
+}
 
 function revisionIn(reply: RangeReply, key: Buffer): bigint | null {
   const kv = reply.kvs.find((each) => each.key.equals(key));

@@ -1,12 +1,13 @@
 import type { ClaimRef } from '../../store/store.ts';
 import type { Claim } from './claim.ts';
-import type { KeyValue } from './client.ts';
+import type { KeyValue, RangeRequest } from './client.ts';
 import type { LockKeys } from './key.ts';
 import {
   type Ahead,
   judge,
   judgeWhole,
   lookAhead,
+  PAGE,
   parseAhead,
   type Standing,
   standing,
@@ -60,17 +61,24 @@ export class LineReader {
     return (await this.values(lock, true)).flatMap((kv) => standing(lock, kv) ?? []);
   }
 
+  /** Page by page, so that the answers fit. Nothing comes in ahead of what was read, so the line is not older than its first page. */
   async values(lock: LockKeys, keysOnly: boolean): Promise<readonly KeyValue[]> {
-    const { ranges } = await this.#transactions.read([
-      {
-        key: lock.from,
-        range_end: lock.end,
-        sort_target: 'Create',
-        sort_order: 'Ascend',
-        keys_only: keysOnly,
-      },
-    ]);
-    return ranges[0]?.kvs ?? [];
+    const found = new Map<string, KeyValue>();
+    for (let from = 0n; ; ) {
+      const { ranges } = await this.#transactions.read([wholeLine(lock, keysOnly, from)]);
+      const kvs = ranges[0]?.kvs ?? [];
+      const before = found.size;
+      for (const kv of kvs) {
+        const key = kv.key.toString('latin1');
+        // Removed and made anew meanwhile, it stands where it is now.
+        found.delete(key);
+        found.set(key, kv);
+      }
+      const last = kvs.at(-1);
+      if (last === undefined || kvs.length < PAGE || found.size === before) return [...found.values()];
+      // Other programs may have made several at one revision: it is read again.
+      from = BigInt(last.create_revision);
+    }
   }
 
   /** The create revision of a key; `null` when there is no such key. */
@@ -95,4 +103,16 @@ export class LineReader {
       [key.toString('latin1')],
     );
   }
+}
+
+function wholeLine({ from: key, end: range_end }: LockKeys, keysOnly: boolean, from: bigint): RangeRequest {
+  return {
+    key,
+    range_end,
+    sort_target: 'Create',
+    sort_order: 'Ascend',
+    keys_only: keysOnly,
+    limit: PAGE,
+    ...(from === 0n ? {} : { min_create_revision: String(from) }),
+  };
 }

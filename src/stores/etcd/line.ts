@@ -3,8 +3,15 @@ import type { Mode } from '../../store/store.ts';
 import type { KeyValue, RangeReply, RangeRequest } from './client.ts';
 import type { ClaimKey, LockKeys } from './key.ts';
 
-/** How many claims are read at once when they must be counted. */
-const PAGE = 500;
+/** How many claims are read at once. With the longest names and notes, that fits into the four megabytes that a client takes. */
+export const PAGE = 500;
+/** Answers with more claims than this do not travel together: those of one transaction must fit as well. */
+const SHORT = 16;
+/** What they share as a conflict. */
+export const LONG = 'long';
+
+/** May the answer be long? */
+export const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT;
 
 /** A claim of a line, as its key tells it. */
 export interface Standing extends ClaimKey {

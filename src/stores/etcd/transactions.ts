@@ -1,6 +1,7 @@
 import { Batch } from '../batch.ts';
 import { ATTEMPT_MS, type Calls } from './calls.ts';
 import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
+import { isLong, LONG } from './line.ts';
 
 /** etcd takes 128 operations in a transaction unless it is told otherwise; nesting takes from the same budget. */
 const READS_MAX = 40;
@@ -44,7 +45,7 @@ export class Transactions {
     this.#reads = new Batch({
       max: READS_MAX,
       send: (ops) => this.#sendReads(ops),
-      conflicts: () => [],
+      conflicts: ({ ranges }) => (ranges.some(isLong) ? [LONG] : []),
     });
     this.#writes = new Batch({
       max: WRITES_MAX,
