@@ -134,6 +134,16 @@ export class Panel {
     );
   }
 
+  /** Whether all of this succeeds in so short a time. What is left of it goes on. */
+  isDoneWithin(limitMs: number, work: readonly Promise<unknown>[]): Promise<boolean> {
+    return this.#commands
+      .run(() => Promise.all(work), limitMs)
+      .then(
+        () => true,
+        () => false,
+      );
+  }
+
   limitMs(ttlMs: number): number {
     return Math.min(Math.max(ttlMs * NODE_SHARE, NODE_MS.min), NODE_MS.max);
   }

@@ -12,7 +12,7 @@ import type {
   Traits,
   WatchTarget,
 } from '../../store/store.ts';
-import { claimAtMajority, refusal } from './claiming.ts';
+import { type Claimed, claimAtMajority, refusal } from './claiming.ts';
 import { Proposals } from './fence.ts';
 import type { QuorumNode } from './node.ts';
 import { Panel } from './panel.ts';
@@ -70,8 +70,11 @@ export class QuorumStore implements Store {
     const { ballot, fence } = claimed;
     if (fence !== null) return { granted: true, fence, validForMs: this.#trusted(request.ttlMs) };
     const tookMs = this.#clock.monotonicMs() - startedMs;
-    // Whoever has given up on us asks again, or takes it back, by itself; what we did now could undo that.
-    if (signal?.aborted !== true) await takeBack(this.#panel, request, claimed);
+    if (await this.#mayStand(request, claimed, signal)) {
+      // It must not be called refused, and then be forgotten: nobody could go on for the rest of its time.
+      const problem = 'The claim was given up, or not agreed on in time, and nodes may have it still';
+      throw new StoreError(problem, { applied: 'unknown' });
+    }
     return refusal(this.#panel, request, ballot, tookMs);
   }
 
@@ -173,6 +176,15 @@ export class QuorumStore implements Store {
 
   #assertOpen(): void {
     if (this.#closing !== null) throw new ClosedError('This store is closed');
+  }
+
+  /** After a claim without a majority, or without a fence: whether somebody has to clean up after us. */
+  async #mayStand(claim: ClaimRef, claimed: Claimed, signal: AbortSignal | undefined): Promise<boolean> {
+    const { majority, size } = this.#panel;
+    const granted = claimed.ballot.count((vote) => vote.granted);
+    // Whoever has given up on us asks again, or takes it back, by itself; what we did now could undo that.
+    if (signal?.aborted === true) return claimed.ballot.answered - granted < size;
+    return !(await takeBack(this.#panel, claim, claimed)) && granted >= majority;
   }
 
   /** So that what is left is right when the core has taken off the usual drift. */

@@ -1,0 +1,123 @@
+import { expect, it } from 'vitest';
+import { StoreError } from '../../src/errors.ts';
+import type { ClaimRef } from '../../src/store/store.ts';
+import type { NodeVote, QuorumNode, VoteRequest } from '../../src/stores/quorum/node.ts';
+import { QuorumStore } from '../../src/stores/quorum/quorum-store.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+
+/** A node that can be cut off: what is sent to it then waits for the connection, or until its time is up. */
+class CutNode implements Partial<QuorumNode> {
+  readonly label: string;
+  readonly serverId: string;
+  holder: string | null = null;
+  fence = 0n;
+  #isCut = false;
+  #waiting: Array<() => void> = [];
+
+  constructor(label: string) {
+    this.label = label;
+    this.serverId = label;
+  }
+
+  cut(): void {
+    this.#isCut = true;
+  }
+
+  heal(): void {
+    this.#isCut = false;
+    for (const send of this.#waiting.splice(0)) send();
+  }
+
+  async vote({ id, proposed }: VoteRequest): Promise<NodeVote> {
+    if (this.holder !== null && this.holder !== id)
+      return { granted: false, endsMs: null, kind: 'one', holder: this.holder };
+    const isKept = this.holder === id;
+    if (!isKept) this.fence = proposed;
+    this.holder = id;
+    return { granted: true, fence: this.fence, isKept };
+  }
+
+  async merge(_claim: ClaimRef, fence: bigint): Promise<bigint | null> {
+    this.fence = fence;
+    return fence;
+  }
+
+  async withdraw({ id }: ClaimRef, signal: AbortSignal): Promise<boolean> {
+    if (this.#isCut) {
+      await new Promise<void>((resolve, reject) => {
+        this.#waiting.push(resolve);
+        const notSent = new StoreError('no connection within the time limit', { applied: 'no' });
+        signal.addEventListener('abort', () => reject(notSent));
+      });
+    }
+    const isRemoved = this.holder === id;
+    if (isRemoved) this.holder = null;
+    return isRemoved;
+  }
+
+  release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    return this.withdraw(claim, signal ?? new AbortController().signal);
+  }
+}
+
+const request = {
+  name: 'x',
+  id: 'ours',
+  mode: { kind: 'exclusive' },
+  ttlMs: 86_400_000,
+  wait: false,
+  note: '',
+  fenceAbove: 0n,
+} as const;
+
+function storeOf(nodes: readonly CutNode[]) {
+  const clock = virtualClock();
+  return {
+    clock,
+    store: new QuorumStore(nodes as unknown as readonly QuorumNode[], { clock, drift: 0.01 }),
+  };
+}
+
+const five = (): CutNode[] => [0, 1, 2, 3, 4].map((n) => new CutNode(`node ${n}`));
+
+it('a node that has granted a claim without a majority and then breaks off is told when it is back', async () => {
+  const nodes = five();
+  const [first, second, ...others] = nodes as [CutNode, CutNode, ...CutNode[]];
+  for (const [n, other] of others.entries()) other.holder = `another ${n}`;
+  first.cut();
+  const { clock, store } = storeOf(nodes);
+  const asked = store.claim(request);
+  await clock.advance(1_000);
+  expect(await asked).toMatchObject({ granted: false });
+  expect([first.holder, second.holder]).toEqual(['ours', null]);
+  await clock.advance(1_000);
+  first.heal();
+  await clock.advance(1);
+  expect(first.holder).toBeNull();
+});
+
+it('a claim that is given up while the nodes agree on its fence is not called refused: they have it', async () => {
+  const nodes = five();
+  const controller = new AbortController();
+  for (const [n, node] of nodes.entries()) {
+    node.vote = async ({ id }) => {
+      node.holder = id;
+      return { granted: true, fence: BigInt(n), isKept: false };
+    };
+    node.merge = async () => {
+      controller.abort();
+      return BigInt(n);
+    };
+  }
+  const { store } = storeOf(nodes);
+  const claim = store.claim(request, controller.signal);
+  await expect(claim).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+  expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => 'ours'));
+});
+
+it('one that everybody has refused is refused, also when it is given up', async () => {
+  const nodes = five();
+  for (const node of nodes) node.holder = 'another';
+  const { store } = storeOf(nodes);
+  expect(await store.claim(request, AbortSignal.abort())).toMatchObject({ granted: false });
+});
