@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Lockable, type Locks } from '../../src/index.ts';
+import { createLocks, type Lockable, type Locks, openLocks } from '../../src/index.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
@@ -131,5 +131,19 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     await hold.release();
     await Promise.all(all);
     expect(order).toEqual(['reader', 'writer', 'reader', 'writer']);
+  });
+
+  it('a claim that keeps what is in it to itself is shown without it, and the others as ever', async () => {
+    const hold = await locks.mutex('private').acquire({ metadata: { job: 7 } });
+    const other = await openLocks(ensemble.url.replace('://', '://ann:secret@'));
+    atTheEnd(() => other.close({ drainMs: 0 }));
+    const waiting = later(other.mutex('private').acquire({ metadata: { job: 8 } }));
+    await standing('private', 2);
+    const { holders, waiters } = await locks.inspect('private');
+    expect(holders).toMatchObject([{ id: hold.id, metadata: { job: 7 } }]);
+    expect(waiters).toMatchObject([{ metadata: null }]);
+    await hold.release();
+    expect((await locks.inspect('private')).holders).toMatchObject([{ fence: null, metadata: null }]);
+    await (await waiting).release();
   });
 });

@@ -206,6 +206,7 @@ const codeOf = (error: unknown): number | undefined =>
   error instanceof StoreError ? (error.cause as ClientError | undefined)?.code : undefined;
 
 export const isNoNode = (error: unknown): boolean => codeOf(error) === CODE.noNode;
+export const isNoAuth = (error: unknown): boolean => codeOf(error) === CODE.noAuth;
 export const isNodeExists = (error: unknown): boolean => codeOf(error) === CODE.nodeExists;
 
 async function ifThere(request: Promise<unknown>): Promise<boolean> {

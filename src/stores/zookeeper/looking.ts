@@ -1,6 +1,6 @@
 import { grantedCount } from '../../store/grant-rule.ts';
 import type { StoredClaim } from '../../store/store.ts';
-import { isNoNode } from './calls.ts';
+import { isNoAuth, isNoNode } from './calls.ts';
 import type { Line } from './line.ts';
 import type { LocksTree } from './locks-tree.ts';
 import { decodeName, parseNode } from './node-name.ts';
@@ -15,7 +15,13 @@ const TOGETHER = 64;
 export async function readClaims(session: Session, lock: string, line: Line): Promise<StoredClaim[]> {
   const granted = grantedCount(line.claims.map((claim) => claim.mode));
   const found = await Promise.all(
-    line.claims.slice(0, DATA_MAX).map(({ node }) => session.calls.getData(`${lock}/${node}`)),
+    line.claims.slice(0, DATA_MAX).map(({ node }) =>
+      session.calls.getData(`${lock}/${node}`).catch((error: unknown) => {
+        // Another program's, which keeps what is in it to itself: the others are shown all the same.
+        if (isNoAuth(error)) return undefined;
+        throw error;
+      }),
+    ),
   );
   return line.claims.flatMap((claim, place): StoredClaim[] => {
     const data = found[place];
