@@ -115,6 +115,31 @@ it('a claim that is given up while the nodes agree on its fence is not called re
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => 'ours'));
 });
 
+it('a claim that is given up before its last node has answered a renewal is not put back by that answer', async () => {
+  const nodes = five();
+  const [slow] = nodes as [CutNode];
+  const answers: Array<() => void> = [];
+  for (const node of nodes) {
+    Object.assign(node, {
+      renew: async (claim: ClaimRef) => {
+        if (node === slow) await new Promise<void>((resolve) => answers.push(resolve));
+        return { held: node.holder === claim.id, validForMs: 86_400_000 };
+      },
+      read: async () =>
+        node.holder === null ? [] : [{ id: node.holder, granted: true, mode: request.mode, fence: 1n }],
+    });
+  }
+  const { clock, store } = storeOf(nodes);
+  expect(await store.claim(request)).toMatchObject({ granted: true });
+  const forgetful = nodes[4] as CutNode;
+  forgetful.holder = null;
+  expect(await store.renew(request, { ttlMs: 86_400_000 })).toMatchObject({ held: true });
+  expect(await store.release(request)).toBe(true);
+  for (const answer of answers) answer();
+  await clock.advance(1_000);
+  expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
+});
+
 it('one that everybody has refused is refused, also when it is given up', async () => {
   const nodes = five();
   for (const node of nodes) node.holder = 'another';

@@ -3,7 +3,7 @@ import type { Ballot } from './ballot.ts';
 import type { QuorumNode } from './node.ts';
 import type { Panel } from './panel.ts';
 
-/** One claim that is being put back. */
+/** One claim that is being put back, or may have to be. */
 interface Reinstall {
   isCancelled: boolean;
 }
@@ -20,20 +20,28 @@ export class Reinstalls {
     this.#panel = panel;
   }
 
-  /** A majority has renewed the claim. Who does not have it is known when all have answered. */
+  /** A majority has renewed the claim. Who does not have it is known when all have answered; it may be given up before that, or while it is put back. */
   watch(claim: ClaimRef, change: RenewChange, ballot: Ballot<RenewOutcome>): void {
-    ballot.whenComplete(() => this.#start(claim, change, ballot));
-  }
-
-  #start(claim: ClaimRef, change: RenewChange, ballot: Ballot<RenewOutcome>): void {
-    const missing = this.#panel.nodes.filter((node) => ballot.of(node)?.held === false);
-    const holder = this.#panel.nodes.find((node) => ballot.of(node)?.held === true);
-    if (missing.length === 0 || holder === undefined || this.#running.has(claim.id)) return;
+    if (this.#running.has(claim.id)) return;
     const reinstall = { isCancelled: false };
     this.#running.set(claim.id, reinstall);
-    this.#putBack(claim, change, holder, missing, reinstall)
-      .catch(() => {})
-      .finally(() => this.#running.delete(claim.id));
+    ballot.whenComplete(() => {
+      this.#start(claim, change, ballot, reinstall)
+        .catch(() => {})
+        .finally(() => this.#running.delete(claim.id));
+    });
+  }
+
+  async #start(
+    claim: ClaimRef,
+    change: RenewChange,
+    ballot: Ballot<RenewOutcome>,
+    reinstall: Reinstall,
+  ): Promise<void> {
+    const missing = this.#panel.nodes.filter((node) => ballot.of(node)?.held === false);
+    const holder = this.#panel.nodes.find((node) => ballot.of(node)?.held === true);
+    if (missing.length === 0 || holder === undefined || reinstall.isCancelled) return;
+    await this.#putBack(claim, change, holder, missing, reinstall);
   }
 
   /** The claim is being given up: it is not put back from now on. */
