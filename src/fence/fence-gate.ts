@@ -16,8 +16,9 @@ export interface FenceGate {
 const FENCE_MAX = 2n ** 63n - 1n;
 
 export function checkFence(resource: string, fence: bigint): void {
-  if (typeof resource !== 'string' || resource === '') {
-    throw new InvalidArgumentError('resource', 'must be a string that is not empty');
+  // Lone surrogates cannot be encoded: databases would store another name, the same for all of them.
+  if (typeof resource !== 'string' || resource === '' || /\p{Cs}/u.test(resource)) {
+    throw new InvalidArgumentError('resource', 'must be a string that is not empty, without lone surrogates');
   }
   if (typeof fence !== 'bigint' || fence < 0n || fence > FENCE_MAX) {
     throw new InvalidArgumentError('fence', 'must be the fence of a hold, a bigint');

@@ -66,6 +66,9 @@ describe.each(gates)('the %s gate', (_name, make) => {
   it('refuses what is no fence or no resource, before anything else', async () => {
     const gate = make();
     await expect(gate.check('', 1n)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    // Two of these are one and the same name to a database.
+    for (const lone of ['\ud800', 'a\udc00'])
+      await expect(gate.check(lone, 1n)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(gate.check('x', 1 as unknown as bigint)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(gate.check('x', -1n)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(gate.check('x', 2n ** 63n)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
