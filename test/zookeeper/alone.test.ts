@@ -171,6 +171,40 @@ describe.concurrent('a lock that one process uses again and again', () => {
   });
 });
 
+describe('a claim whose answer was lost', () => {
+  it('is refused like any other when its fence would be below what was seen before', async () => {
+    const client = ensemble.client({ sessionMs: 5_000 });
+    let lost = 0;
+    const create: RawClient['create'] = (path, data, acl, mode, answer) =>
+      client.create(path, data, acl, mode, (error, made) => {
+        const isLost = !error && mode === EPHEMERAL_SEQUENTIAL && lost++ === 0;
+        answer(isLost ? Object.assign(new Error('connection loss'), { code: -4 }) : error, made);
+      });
+    const losing = new Proxy(client, {
+      get(target, key) {
+        const value: unknown = key === 'create' ? create : Reflect.get(target, key);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const store = zookeeperStore(losing);
+    atTheEnd(() => store.close());
+    const terms = {
+      name: 'rebuilt',
+      id: 'a#1',
+      mode: { kind: 'exclusive' },
+      ttlMs: 60_000,
+      note: '',
+    } as const;
+    const ask = () => store.claim({ ...terms, wait: true, fenceAbove: 2n ** 62n });
+    await expect(ask()).rejects.toMatchObject({ applied: 'unknown' });
+    await expect(ask()).rejects.toMatchObject({
+      applied: 'no',
+      message: expect.stringContaining('rebuilt?'),
+    });
+    await until('it stays', async () => (await nodesOf(direct, 'rebuilt')).length === 0);
+  });
+});
+
 describe('a line that has a bound', () => {
   it('of several that come at once to a line that is almost full, as many stay as there is room for', async () => {
     const stores = [1, 2].map(() => zookeeperStore(ensemble.client({ sessionMs: 5_000 }), { lineMax: 2 }));

@@ -134,6 +134,7 @@ export class Asking {
     if (sessions.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
     // One that was evicted may come back as something else.
     claim.mode = request.mode;
+    claim.fenceAbove = request.fenceAbove;
     const prefix = nodePrefix(id, session.id, claim.mode);
     claims.add(claim);
     const { vacancies, connection } = session;
@@ -148,7 +149,7 @@ export class Asking {
       claim.place = Number(node.slice(prefix.length));
       claim.fence = entered.zxid;
       if (vacancy !== null && vacancies.isAlone(vacancy, claim.place)) {
-        if (!(await this.#hasFence(claim, request, true))) return null;
+        if (!(await this.#hasFence(claim))) return null;
         return this.#grantFirst(claim, sent);
       }
       const counted = await (entered.counted ?? session.writes.count(lock));
@@ -210,7 +211,7 @@ export class Asking {
     this.#stand(claim, own);
     this.#leaving.removeGhosts(claim, line);
     if (isNew) await this.#checkLine(claim, request, line, at);
-    if (!(await this.#hasFence(claim, request, isNew))) return null;
+    if (!(await this.#hasFence(claim))) return null;
     const verdict = line.judge(at);
     if (verdict.granted) return at === 0 ? this.#grantFirst(claim, sent) : this.#grant(claim, sent);
     if (request.wait) return this.#refuseBehind(claim, verdict.behind);
@@ -241,14 +242,14 @@ export class Asking {
   }
 
   /** Finds the fence out where the answers have not shown it. False: the node is gone. An ensemble that was rebuilt from nothing counts from the beginning, and its fences would be too low. */
-  async #hasFence(claim: Claim, { fenceAbove }: ClaimRequest, isNew: boolean): Promise<boolean> {
+  async #hasFence(claim: Claim): Promise<boolean> {
     claim.fence ??= await claim.session.calls.exists(claim.path);
-    const { fence } = claim;
+    const { fence, fenceAbove } = claim;
     if (fence === null) {
       claim.moveTo(claim.session);
       return false;
     }
-    if (!isNew || fence > fenceAbove) return true;
+    if (fence > fenceAbove) return true;
     await this.#leaving.withdraw(claim);
     throw new StoreError(
       `ZooKeeper is at transaction ${fence}, below fence ${fenceAbove} that was given before: has the ensemble been rebuilt?`,

@@ -16,6 +16,8 @@ export class Claim implements ClaimRef {
   place = 0;
   /** The transaction that created it. */
   fence: bigint | null = null;
+  /** What that must be above: what had been seen when it entered the line. */
+  fenceAbove = 0n;
   isGranted = false;
   /** Whether it is one of the store's claims, and under which key as one that waits. */
   isKnown = false;
