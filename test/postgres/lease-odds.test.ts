@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/clock.ts';
+import { createLocks } from '../../src/index.ts';
+import { eventually } from '../support/patience.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -137,5 +139,42 @@ it('no fence is so great that none can follow it, for this lock or any other', a
   expect(await store.claim(request('great', { ttlMs: 1 }))).toMatchObject({ fence: 2n ** 62n + 2n });
   await sleep(20);
   await stage.query('SELECT holdfast.prune(0)');
-  expect(await store.claim(request('another'))).toMatchObject({ granted: true, fence: 2n ** 62n + 3n });
+  const another = await store.claim(request('another'));
+  expect(another).toMatchObject({ granted: true, fence: 2n ** 62n + 3n });
+  // What it has given itself is no reason to refuse.
+  expect(await store.claim(request('next', { fenceAbove: 2n ** 62n + 3n }))).toMatchObject({
+    granted: true,
+    fence: 2n ** 62n + 4n,
+  });
+});
+
+it('clearing up behind itself keeps no hold from being renewed, also over one connection while a backup reads the tables', async () => {
+  const clock: Clock = {
+    ...systemClock,
+    startTimer: (ms, fire, options) => systemClock.startTimer(ms === 60_000 ? 600 : ms, fire, options),
+  };
+  await using locks = createLocks(stage.store({ clock, connections: 1 }), { ttlMs: 4_000 });
+  const hold = await locks.mutex('kept').acquire();
+  const backup = new pg.Client(stage.url);
+  await backup.connect();
+  await backup.query('BEGIN; LOCK TABLE holdfast.locks IN ACCESS SHARE MODE');
+  const vacuums = async () =>
+    Number(
+      (
+        await stage.query(
+          "SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'holdfast.locks'::regclass",
+        )
+      )[0]?.vacuum_count,
+    );
+  const before = await vacuums();
+  await Promise.all(
+    Array.from(
+      { length: 2_500 },
+      async (_, n) => await (await locks.mutex(`brief-${n}`).acquire()).release(),
+    ),
+  );
+  await eventually('its space was given back', async () => (await vacuums()) > before);
+  hold.assertHeld();
+  await hold.release();
+  await backup.end();
 });

@@ -63,6 +63,8 @@ export class PostgresLeaseStore implements Store {
   readonly #handOvers: HandOvers;
   readonly #pruner: Pruner;
   readonly #watches = new Set<object>();
+  /** The greatest that it has given. */
+  #fence = 0n;
   #pollTimer: Timer | null = null;
   #closing: Promise<void> | null = null;
 
@@ -101,13 +103,14 @@ export class PostgresLeaseStore implements Store {
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    if (request.fenceAbove > FENCE_MAX)
+    if (request.fenceAbove > FENCE_MAX && request.fenceAbove > this.#fence)
       throw new StoreError(`PostgreSQL cannot count above fence ${request.fenceAbove}`, { applied: 'no' });
     const answer = await this.#batch.add(claimOperation(request), signal);
     const outcome = claimAnswer(request, answer, this.#lineMax);
     if (!outcome.granted) {
       return { granted: false, retryAfterMs: this.#retryAfterMs(request, outcome.endsInMs) };
     }
+    if (outcome.fence > this.#fence) this.#fence = outcome.fence;
     if (outcome.isNew) this.#pruner.onMade();
     // There may be room for the next one too, and where nothing can be heard nobody else tells it.
     const isTold = this.#listener.isUp || request.mode.kind === 'exclusive';

@@ -67,8 +67,11 @@ export async function prune(lanes: Lanes, schema: Schema): Promise<number> {
   return Number(row?.[0] ?? 0);
 }
 
-/** Gives the space of deleted rows back. Whoever does not own the tables is told so by the server in a notice, and leaves it to the server's own cleaning. */
+/**
+ * Gives the space of deleted rows back to their tables, not to the disk: for that the server would wait up to five seconds until nobody else uses the table, and whatever goes over this connection with it.
+ * Whoever does not own the tables is told so by the server in a notice, and leaves it to the server's own cleaning.
+ */
 export async function vacuum(lanes: Lanes, schema: Schema): Promise<void> {
   const tables = ['locks', 'shares', 'places'].map((table) => `holdfast.${table}`).join(', ');
-  await lanes.run({ text: schema.sql(`VACUUM (SKIP_LOCKED) ${tables}`) }, undefined);
+  await lanes.run({ text: schema.sql(`VACUUM (SKIP_LOCKED, TRUNCATE false) ${tables}`) }, undefined);
 }
