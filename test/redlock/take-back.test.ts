@@ -140,6 +140,19 @@ it('a claim that is given up before its last node has answered a renewal is not 
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
 });
 
+it('a fence that a double cannot tell from the next one is not given', async () => {
+  const nodes = five();
+  for (const node of nodes) {
+    node.vote = async ({ id }) => {
+      node.holder = id;
+      return { granted: true, fence: 2n ** 53n, isKept: false };
+    };
+  }
+  const { store } = storeOf(nodes);
+  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
+});
+
 it('one that everybody has refused is refused, also when it is given up', async () => {
   const nodes = five();
   for (const node of nodes) node.holder = 'another';

@@ -68,7 +68,14 @@ export class QuorumStore implements Store {
       throw error;
     });
     const { ballot, fence } = claimed;
-    if (fence !== null) return { granted: true, fence, validForMs: this.#trusted(request.ttlMs) };
+    if (fence !== null && fence <= FENCE_MAX + 1n)
+      return { granted: true, fence, validForMs: this.#trusted(request.ttlMs) };
+    if (fence !== null) {
+      // The next one would be the same: to a double, one more than this is no more.
+      const isGone = await takeBack(this.#panel, request, claimed);
+      const problem = 'The nodes cannot count fences any higher';
+      throw new StoreError(problem, { applied: isGone ? 'no' : 'unknown' });
+    }
     const tookMs = this.#clock.monotonicMs() - startedMs;
     if (await this.#mayStand(request, claimed, signal)) {
       // It must not be called refused, and then be forgotten: nobody could go on for the rest of its time.
