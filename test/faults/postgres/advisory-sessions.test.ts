@@ -134,6 +134,22 @@ describe('the session of advisory locks ends', () => {
     expect((await b.claim(waiter)).granted).toBe(true);
   });
 
+  it('row 40: who begins to listen to a hold is told that its session has ended, also when there is another by now', async () => {
+    const store = stage.store();
+    const [lost, kept] = [request('listened to'), request('meanwhile')];
+    await store.claim(lost);
+    const [pid] = await stage.sessionsWith(lost.name);
+    await stage.query('SELECT pg_terminate_backend($1)', [pid]);
+    await expect.poll(() => store.renew(lost, { ttlMs: 1_000 }).catch(() => null)).toEqual({ held: false });
+    expect(await store.claim(kept)).toMatchObject({ granted: true });
+    const woken: string[] = [];
+    const watches = await Promise.all(
+      [lost, kept].map(({ name, id }) => store.watch({ name, id }, () => woken.push(name))),
+    );
+    expect(woken).toEqual([lost.name]);
+    await Promise.all(watches.map((watch) => watch[Symbol.asyncDispose]()));
+  });
+
   it('row 44: an immediate restart loses every hold at once, and those who wait get in afterwards', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const { hold, loss, next } = await contend(a, b, 'restarted');

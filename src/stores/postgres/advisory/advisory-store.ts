@@ -103,13 +103,14 @@ export class AdvisoryStore implements Store {
   async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
     const { sessions, watchers, keys } = this.#parts;
     sessions.assertOpen();
-    if (target.id !== undefined) {
-      // Lost before anybody listened.
-      if (sessions.now === null) wake();
+    const { name, id } = target;
+    if (id !== undefined) {
+      // Lost before anybody listened, perhaps with another session since then.
+      if (!this.#asking.isHere({ name, id })) wake();
       return watchers.add(target, wake);
     }
     const session = await sessions.current(null);
-    const key = keys.known(target.name, session) ?? (await keys.find(target.name, session));
+    const key = keys.known(name, session) ?? (await keys.find(name, session));
     return this.#observers.add(key.text, wake);
   }
 

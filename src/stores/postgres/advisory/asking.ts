@@ -87,6 +87,11 @@ export class Asking {
     return this.#findNow(ref) ?? 'nowhere';
   }
 
+  /** Whether it is held, or waits, over the session of now. */
+  isHere(ref: ClaimRef): boolean {
+    return Array.isArray(this.#findNow(ref));
+  }
+
   /** `null`: the server has to be asked for the name's key first. */
   #findNow(ref: ClaimRef): [Lock, Claim] | 'nowhere' | null {
     const { sessions, keys, table } = this.#parts;
