@@ -122,6 +122,18 @@ describe('holdfast.require_fence', () => {
     );
   });
 
+  it('takes no fence of another schema, whose lock of the same name has fences of its own', async () => {
+    server.psql(url, new Schema('locks_3').script);
+    const theirs = await begin();
+    await bindFence(theirs, { name: 'twice', fence: 900n }, { schema: 'locks_3' });
+    await expect(theirs.query('INSERT INTO orders VALUES (7, 1)')).rejects.toMatchObject({ code: 'HF001' });
+    await theirs.query('ROLLBACK');
+    const ours = await begin();
+    await bindFence(ours, { name: 'twice', fence: 800n });
+    await ours.query('INSERT INTO orders VALUES (7, 1)');
+    await ours.query('ROLLBACK');
+  });
+
   it('refuses every kind of write without a fence', async () => {
     const client = await connect();
     const writes = [

@@ -27,7 +27,9 @@ DECLARE
   latest bigint := holdfast.latest_fence(lock_name, given_fence);
 BEGIN
   IF latest = given_fence THEN
-    PERFORM set_config('holdfast.lock', lock_name, true), set_config('holdfast.fence', given_fence::text, true);
+    -- With the table that remembers it: what was bound in one schema is no fence in another, whose lock of the same name has fences of its own.
+    PERFORM set_config('holdfast.lock', lock_name, true), set_config('holdfast.fence', given_fence::text, true),
+      set_config('holdfast.fences', seen.tableoid::text, true) FROM holdfast.fences AS seen WHERE seen.resource = lock_name;
   END IF;
   RETURN latest;
 END $$;
@@ -38,9 +40,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
   lock_name text := nullif(current_setting('holdfast.lock', true), '');
   given_fence text := nullif(current_setting('holdfast.fence', true), '');
+  bound_in text := nullif(current_setting('holdfast.fences', true), '');
   latest bigint;
 BEGIN
-  IF lock_name IS NULL OR given_fence IS NULL THEN
+  IF lock_name IS NULL OR given_fence IS NULL
+    OR bound_in <> coalesce((SELECT seen.tableoid::text FROM holdfast.fences AS seen WHERE seen.resource = lock_name), '') THEN
     RAISE EXCEPTION 'a write to % needs a fence', TG_RELID::regclass
       USING ERRCODE = 'HF001', HINT = 'Bind the fence of a hold in this transaction first.';
   END IF;
