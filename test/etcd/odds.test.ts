@@ -136,3 +136,31 @@ describe('a line whose notes are more than a client takes in one answer', () => 
     expect(await store.claim(request('long', 'w#1'))).toMatchObject({ granted: false });
   });
 });
+
+describe('while the database is full', () => {
+  it('holds are renewed, also those that were new, and are handed over', async () => {
+    // Named three times, since the client leaves a member alone that has refused it three times.
+    const host = `http://${cluster.addresses[0]}`;
+    const store = etcdStore(cluster.client({ hosts: [host, host, host] }));
+    atTheEnd(() => store.close());
+    const term = { ttlMs: 60_000 };
+    await store.claim(request('full', 'a#1'));
+    await store.renew({ name: 'full', id: 'a#1' }, term);
+    await store.claim(request('filled', 'b#1'));
+    await store.claim(request('filled', 'c#1', { ttlMs: 5_000 }));
+    const alarm = (action: 'Activate' | 'Deactivate') =>
+      direct.maintenance.alarm({ action, memberID: '0', alarm: 'Nospace' });
+    await alarm('Activate');
+    try {
+      await expect(cluster.client().put('more').value('than there is room for')).rejects.toThrow(
+        'space exceeded',
+      );
+      expect(await store.renew({ name: 'full', id: 'a#1' }, term)).toMatchObject({ held: true });
+      expect(await store.renew({ name: 'filled', id: 'b#1' }, term)).toMatchObject({ held: true });
+      expect(await store.release({ name: 'filled', id: 'b#1' })).toBe(true);
+      expect(await store.claim(request('filled', 'c#1', { ttlMs: 5_000 }))).toMatchObject({ granted: true });
+    } finally {
+      await alarm('Deactivate');
+    }
+  });
+});

@@ -154,3 +154,8 @@ function isBreakerOpen(error: unknown): boolean {
 export function isLeaseGone(error: unknown): boolean {
   return error instanceof StoreError && error.message.includes('requested lease not found');
 }
+
+/** Nothing can be written, until somebody has made room. Leases go on, and what is there can be read and removed. */
+export function isFull(error: unknown): boolean {
+  return error instanceof StoreError && error.message.includes('database space exceeded');
+}

@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.ts';
-import { isLeaseGone } from './calls.ts';
+import { isFull, isLeaseGone } from './calls.ts';
 import type { Claim } from './claim.ts';
 import type { Alive } from './keep-alives.ts';
 import type { Lease } from './lease.ts';
@@ -54,7 +54,8 @@ export class Keeper {
       } catch (error) {
         // It is held, on the lease that it has: moving it can wait for the next renewal.
         if (before === 'outdated') return true;
-        throw error;
+        if (!isFull(error) || change.note !== undefined || !claim.lease.canGoOn) throw error;
+        outcome = await this.#confirm(claim, this.#stay(claim), undefined, false);
       }
       if (outcome === 'held' || outcome === 'gone') return outcome === 'held';
     }
@@ -66,6 +67,12 @@ export class Keeper {
   async #place(claim: Claim, ttlMs: number): Promise<Place> {
     if (claim.lease.seconds !== secondsFor(ttlMs)) return await this.#leases.forClaim(ttlMs);
     const lease = await this.#leases.forKeeping(claim.lease);
+    return { lease, alive: this.#leases.keepAlive(lease) };
+  }
+
+  /** It could not be moved, so it stays where it is, also the next time. */
+  #stay({ lease }: Claim): Place {
+    this.#leases.keep(lease);
     return { lease, alive: this.#leases.keepAlive(lease) };
   }
 

@@ -85,6 +85,11 @@ export class LeasePool {
     return await shelf.keeping;
   }
 
+  /** It goes on for the claims on it that ask for it, and they stay on it. */
+  keep(lease: Lease): void {
+    keepOn(this.#shelf(lease.seconds), lease);
+  }
+
   keepAlive(lease: Lease): Promise<Alive> {
     return this.#keepAlives.send(lease.id, attemptMs(lease.ttlMs));
   }
