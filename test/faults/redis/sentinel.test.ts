@@ -269,7 +269,7 @@ describe('replicas that are asked, and a master that is killed', () => {
       third.extend().then(
         () => true,
         (error: unknown) => {
-        expect(error).toMatchObject({ code: 'STORE' });
+          expect(error).toMatchObject({ code: 'STORE' });
           return false;
         },
       );
