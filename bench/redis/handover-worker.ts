@@ -1,12 +1,14 @@
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { type Contender, holdfast, peers } from './contenders.ts';
 
 /**
- * One process of a hand-over: takes the lock, writes down when it had it, keeps it for a moment, gives it back, and again. Says at the end when each hold was asked
+ * One process of a hand-over: takes the lock, writes down when it had it, keeps it for a moment, gives it back, and again. Says after each round when each hold was asked
  * for, began and ended, by the wall clock in us that all processes share.
  */
-const [, , url = '', name = '', rounds = '0', holdMs = '2'] = process.argv;
+const [, , url = '', name = ''] = process.argv;
+const HOLD_MS = 2;
 const isPolling = name !== 'BLPOP' && name !== 'holdfast';
 /** Of a process that polls, compiling is the least that a hand-over takes. */
 const WARM_TURNS = isPolling ? 400 : 4_000;
@@ -52,16 +54,19 @@ async function warmUp(one: Contender): Promise<void> {
   await Promise.all(Array.from({ length: tasks }, turns));
 }
 await warmUp(contender);
-const holds: Array<[number, number, number]> = [];
+const lock = `bench-handover ${name}`;
 process.stdout.write('ready\n');
-await new Promise((resolve) => process.stdin.once('data', resolve));
-for (let round = 0; round < Number(rounds); round += 1) {
-  const asked = nowUs();
-  const release = await contender.acquire('bench-handover');
-  const begun = nowUs();
-  await sleep(Number(holdMs));
-  const ended = nowUs();
-  await release();
-  holds.push([asked, begun, ended]);
+for await (const turns of createInterface({ input: process.stdin })) {
+  const holds: Array<[number, number, number]> = [];
+  for (let turn = 0; turn < Number(turns); turn += 1) {
+    const asked = nowUs();
+    const release = await contender.acquire(lock);
+    const begun = nowUs();
+    await sleep(HOLD_MS);
+    const ended = nowUs();
+    await release();
+    holds.push([asked, begun, ended]);
+  }
+  process.stdout.write(`${JSON.stringify(holds)}\n`);
 }
-process.stdout.write(`${JSON.stringify(holds)}\n`, () => process.exit(0));
+process.exit(0);

@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { alternate, p50, report } from './measure.ts';
@@ -12,9 +13,9 @@ const PEERS = [
   'redlock-universal',
   '@verrou/core',
 ];
-const ROUNDS = 3;
-/** Of each process: after a few turns only, the time to compile would be measured. A service has long been running. */
-const TURNS_MIN = 100;
+const ROUNDS = 9;
+/** Of each process, over all rounds. */
+const TURNS_MIN = 300;
 
 interface Hold {
   readonly worker: number;
@@ -23,27 +24,45 @@ interface Hold {
   readonly ended: number;
 }
 
-/** Processes that pass one lock around: every hold of theirs, in order. */
-async function run(url: string, name: string, workers: number, rounds: number): Promise<Hold[]> {
-  const admin = new Redis(url);
-  await admin.flushall();
-  const children = Array.from({ length: workers }, () =>
-    spawn(process.execPath, ['--import', 'tsx', WORKER, url, name, `${rounds}`], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    }),
-  );
-  const lines = children.map((child) => createInterface({ input: child.stdout })[Symbol.asyncIterator]());
-  for (const line of lines) await line.next();
-  if (name === 'BLPOP') await admin.rpush('bench-handover', '1');
-  for (const child of children) child.stdin.write('go\n');
-  const holds: Hold[] = [];
-  for (const [worker, line] of lines.entries()) {
-    const { value } = await line.next();
-    for (const [asked, begun, ended] of JSON.parse(String(value)) as Array<[number, number, number]>)
-      holds.push({ worker, asked, begun, ended });
+/** Processes that pass one lock around. They stay up from round to round: started anew each time, some get a slow core, or a slow moment to compile in. */
+class Circle {
+  readonly #children: ChildProcess[];
+  readonly #lines: AsyncIterator<string>[];
+
+  private constructor(children: ChildProcess[]) {
+    this.#children = children;
+    this.#lines = children.map((child) =>
+      createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator](),
+    );
   }
-  admin.disconnect();
-  return holds.sort((a, b) => a.begun - b.begun);
+
+  static async start(url: string, name: string, workers: number): Promise<Circle> {
+    const circle = new Circle(
+      Array.from({ length: workers }, () =>
+        spawn(process.execPath, ['--import', 'tsx', WORKER, url, name], {
+          stdio: ['pipe', 'pipe', 'inherit'],
+        }),
+      ),
+    );
+    for (const line of circle.#lines) await line.next();
+    return circle;
+  }
+
+  /** Every hold of theirs, in order. */
+  async round(turns: number): Promise<Hold[]> {
+    for (const child of this.#children) child.stdin?.write(`${turns}\n`);
+    const holds: Hold[] = [];
+    for (const [worker, line] of this.#lines.entries()) {
+      const { value } = await line.next();
+      for (const [asked, begun, ended] of JSON.parse(String(value)) as Array<[number, number, number]>)
+        holds.push({ worker, asked, begun, ended });
+    }
+    return holds.sort((a, b) => a.begun - b.begun);
+  }
+
+  stop(): void {
+    for (const child of this.#children) child.kill();
+  }
 }
 
 /** us from one process's decision to let go until another had it, where that one was waiting by then. */
@@ -78,10 +97,17 @@ async function measured(
   workers: number,
   turns: number,
 ): Promise<Measured[]> {
+  const admin = new Redis(url);
+  await admin.flushall();
+  await admin.rpush('bench-handover BLPOP', '1');
+  admin.disconnect();
+  const circles = new Map<string, Circle>();
+  for (const name of names) circles.set(name, await Circle.start(url, name, workers));
   const results = await alternate(names, ROUNDS, async (name) => {
-    const holds = await run(url, name, workers, turns);
+    const holds = (await circles.get(name)?.round(Math.ceil(turns / ROUNDS))) ?? [];
     return [p50(gaps(holds)), outOfOrder(holds)];
   });
+  for (const circle of circles.values()) circle.stop();
   return names.map((name) => {
     const rounds = results.get(name) ?? [];
     return {
@@ -94,12 +120,12 @@ async function measured(
 /** One process passes a lock to the next while so many wait. */
 export async function handover(url: string, waiters: number): Promise<void> {
   const workers = waiters + 1;
-  const turns = Math.max(Math.ceil(300 / workers), TURNS_MIN);
+  const turns = Math.max(Math.ceil(900 / workers), TURNS_MIN);
   const [floor, own] = (await measured(url, ['BLPOP', 'holdfast'], workers, turns)) as [Measured, Measured];
   console.log(`      ${waiters} waiting: BLPOP ${floor.us.toFixed(0)} us, holdfast ${own.us.toFixed(0)} us`);
   report(`hand-over with ${waiters} waiting, to a bare BLPOP`, own.us / floor.us, { atMost: 2 });
   report(`hand-overs out of order with ${waiters} waiting`, own.disorder, { atMost: 0 });
-  const others = await measured(url, PEERS, workers, Math.max(Math.ceil(turns / 10), 4));
+  const others = await measured(url, PEERS, workers, Math.max(Math.ceil(turns / 10), 18));
   others.forEach(({ us }, n) => {
     console.log(`      ${waiters} waiting: ${PEERS[n]} ${us.toFixed(0)} us`);
   });
