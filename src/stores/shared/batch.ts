@@ -1,0 +1,392 @@
+import type { Timer } from '../../clock.ts';
+import { onAbort } from '../../util/abort.ts';
+import { type Linked, LinkedList } from '../../util/linked-list.ts';
+import { type Indexed, UnorderedSet } from '../../util/unordered-set.ts';
+import type { Answer, BatchOptions, CallInfo, FailureVerdict } from './batch-options.ts';
+
+/**
+ * What follows it runs as soon as the running code has ended. `queueMicrotask` would make an
+ * asynchronous resource each time.
+ */
+const NOW = Promise.resolve();
+/**
+ * Almost every call is answered long before this, and then nobody has to listen to the signals of
+ * its requests.
+ */
+const SLOW_MS = 250;
+
+/**
+ * Makes few calls out of many small requests: what is asked at the same time travels together, and
+ * while as many calls as allowed are on their way, what comes meanwhile is gathered for the next.
+ * So calls grow with the load, and no request waits on a timer. A request whose signal aborts
+ * leaves at once: if it was not sent yet, it never will be.
+ */
+export class Batch<Request, Result> {
+  readonly #options: BatchOptions<Request, Result>;
+  readonly #queue = new LinkedList<Item<Request, Result>>();
+  readonly #calls = new UnorderedSet<Call<Request, Result>>();
+  /** Requests that are sent again when their own timer fires. */
+  readonly #resting = new UnorderedSet<Item<Request, Result>>();
+  /** Nothing is sent until it fires. */
+  #pause: Timer | null = null;
+  /** Calls without an answer that nobody waits for any more. */
+  #abandoned = 0;
+  #isDue = false;
+  #isWaitingForReadiness = false;
+  #isWatchingSlow = false;
+
+  constructor(options: BatchOptions<Request, Result>) {
+    this.#options = options;
+  }
+
+  /** Nothing is on its way, and nothing waits to be sent. */
+  get isIdle(): boolean {
+    return this.#calls.all.length + this.#queue.length + this.#resting.all.length === 0;
+  }
+
+  /**
+   * Resolves or rejects as `send` answers for this request, or rejects as soon as the signal
+   * aborts.
+   */
+  add(request: Request, signal: AbortSignal | undefined): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) {
+        reject(this.#options.errors.notSent());
+        return;
+      }
+      const item = new Item(request, signal, resolve, reject);
+      item.isAlone = this.#options.isAlone?.(request) === true;
+      this.#queue.push(item);
+      this.#schedule();
+    });
+  }
+
+  /** Rejects everything that is not on its way. */
+  rejectQueued(error: Error): void {
+    for (let { first } = this.#queue; first !== null; first = this.#queue.first) this.#reject(first, error);
+    for (const item of [...this.#resting.all]) this.#reject(item, error);
+  }
+
+  #schedule(): void {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    if (this.#calls.all.length === 0 && this.#options.gathersTick !== true) void NOW.then(this.#flush);
+    // After the microtasks of this tick, so that what they ask for travels along.
+    else process.nextTick(this.#flush);
+  }
+
+  readonly #flush = (): void => {
+    this.#isDue = false;
+    const itemsMax = this.#itemsMax();
+    while (this.#queue.length > 0 && this.#canSend()) {
+      const items = this.#take(itemsMax);
+      if (items.length > 0) this.#send(items);
+    }
+    this.#listenToQueued();
+  };
+
+  #itemsMax(): number {
+    const { itemsMax, halveAbove } = this.#options;
+    if (halveAbove === undefined || this.#calls.all.length > 0) return itemsMax;
+    return Math.min(Math.max(Math.ceil(this.#queue.length / 2), halveAbove), itemsMax);
+  }
+
+  #canSend(): boolean {
+    const { callsMax, abandonedMax = Number.POSITIVE_INFINITY, isReady } = this.#options;
+    if (this.#calls.all.length >= callsMax || this.#pause !== null) return false;
+    if (this.#abandoned >= abandonedMax) return false;
+    if (isReady === undefined || isReady()) return true;
+    this.#waitForReadiness();
+    return false;
+  }
+
+  #waitForReadiness(): void {
+    if (this.#isWaitingForReadiness) return;
+    this.#isWaitingForReadiness = true;
+    this.#options.whenReady?.((refusal) => {
+      this.#isWaitingForReadiness = false;
+      if (refusal === null) this.#flush();
+      else this.rejectQueued(refusal);
+    });
+  }
+
+  /** Removes the requests of the next call from the queue. */
+  #take(itemsMax: number): Item<Request, Result>[] {
+    const { conflicts, orderBy } = this.#options;
+    const items: Item<Request, Result>[] = [];
+    const taken = conflicts === undefined ? null : new Set<string>();
+    for (let { first } = this.#queue; first !== null && items.length < itemsMax; first = this.#queue.first) {
+      if (first.signal?.aborted === true) {
+        this.#giveUp(first);
+        continue;
+      }
+      if (first.isAlone && items.length > 0) break;
+      const keys = conflicts?.(first.request) ?? [];
+      if (keys.some((key) => taken?.has(key))) break;
+      for (const key of keys) taken?.add(key);
+      this.#queue.delete(first);
+      items.push(first);
+      if (first.isAlone) break;
+    }
+    if (orderBy !== undefined && items.length > 1) sortBy(items, ({ request }) => orderBy(request));
+    return items;
+  }
+
+  #send(items: Item<Request, Result>[]): void {
+    const { clock, onFailure, send } = this.#options;
+    const call = new Call(items, onFailure === undefined ? 0 : clock.monotonicMs());
+    this.#calls.add(call);
+    if (!this.#isWatchingSlow) this.#watchSlow();
+    let answers: Promise<readonly Answer<Result>[]>;
+    try {
+      answers = send(
+        items.map((item) => item.request),
+        call,
+      );
+    } catch (error) {
+      answers = Promise.reject(error);
+    }
+    answers.then(
+      (all) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onAnswers(call, all)),
+      (error: unknown) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onFailure(call, error)),
+    );
+  }
+
+  #onAnswers(call: Call<Request, Result>, answers: readonly Answer<Result>[]): void {
+    call.isOver = true;
+    const { items } = call;
+    for (let position = 0; position < items.length; position += 1) {
+      const item = items[position];
+      if (item === undefined || item.call !== call) continue;
+      const answer = answers[position];
+      if (answer === undefined) this.#reject(item, this.#options.errors.failed(new Error('no answer')));
+      else if ('value' in answer) {
+        this.#leave(item);
+        item.stopListening?.();
+        item.resolve(answer.value);
+      } else if ('error' in answer) this.#reject(item, answer.error);
+      else this.#rest(item, answer.retryMs);
+    }
+    this.#end(call);
+  }
+
+  #onFailure(call: Call<Request, Result>, error: unknown): void {
+    call.isOver = true;
+    const failure = this.#options.errors.failed(error);
+    const again: Item<Request, Result>[] = [];
+    let pauseMs = 0;
+    for (const item of call.items) {
+      if (item.call !== call) continue;
+      const verdict = this.#verdict(item, call, error);
+      if (verdict === 'fail') this.#reject(item, failure);
+      else {
+        this.#leave(item);
+        again.push(item);
+        if (verdict === 'alone') item.isAlone = true;
+        else pauseMs = Math.max(pauseMs, verdict.againMs);
+      }
+    }
+    for (const item of again.reverse()) {
+      this.#queue.unshift(item);
+      this.#listenTo(item);
+    }
+    if (pauseMs > 0) this.#pauseFor(pauseMs);
+    this.#end(call);
+  }
+
+  #verdict(item: Item<Request, Result>, call: Call<Request, Result>, error: unknown): FailureVerdict {
+    const { clock, onFailure } = this.#options;
+    if (onFailure === undefined) return 'fail';
+    item.tries += 1;
+    item.firstSentMs ??= call.sentAtMs;
+    const verdict = onFailure(error, {
+      request: item.request,
+      together: call.items.length,
+      tries: item.tries,
+      elapsedMs: clock.monotonicMs() - item.firstSentMs,
+    });
+    return verdict === 'alone' && call.items.length === 1 ? 'fail' : verdict;
+  }
+
+  /** The timer keeps the process alive, because callers wait for what it lets out. */
+  #pauseFor(ms: number): void {
+    this.#pause?.cancel();
+    const resume = (): void => {
+      this.#pause = null;
+      this.#flush();
+    };
+    this.#pause = this.#options.clock.startTimer(ms, resume, { keepAlive: true });
+  }
+
+  /** Likewise. */
+  #rest(item: Item<Request, Result>, ms: number): void {
+    this.#leave(item);
+    item.tries += 1;
+    const resume = (): void => {
+      this.#leave(item);
+      item.stopListening?.();
+      item.stopListening = null;
+      this.#queue.push(item);
+      this.#schedule();
+    };
+    if (ms <= 0) {
+      resume();
+      return;
+    }
+    this.#resting.add(item);
+    item.timer = this.#options.clock.startTimer(ms, resume, { keepAlive: true });
+    this.#listenTo(item);
+  }
+
+  #reject(item: Item<Request, Result>, error: Error): void {
+    this.#leave(item);
+    item.stopListening?.();
+    item.reject(error);
+  }
+
+  /** Takes the request out of where it is: the queue, a call, or those that rest. */
+  #leave(item: Item<Request, Result>): void {
+    this.#queue.delete(item);
+    if (item.timer !== null) {
+      item.timer.cancel();
+      item.timer = null;
+      this.#resting.delete(item);
+    }
+    const { call } = item;
+    if (call === null) return;
+    item.call = null;
+    call.waiting -= 1;
+    if (call.waiting === 0 && !call.isOver) this.#abandon(call);
+  }
+
+  /**
+   * Its answer may never come, so it must not stand in the way of others, nor keep what was asked.
+   */
+  #abandon(call: Call<Request, Result>): void {
+    call.items = [];
+    call.isAbandoned = true;
+    this.#abandoned += 1;
+    this.#end(call);
+    call.onAbandoned?.();
+  }
+
+  #onAbandonedSettled(): void {
+    this.#abandoned -= 1;
+    if (this.#queue.length > 0) this.#schedule();
+  }
+
+  #end(call: Call<Request, Result>): void {
+    if (this.#calls.delete(call) && this.#queue.length > 0 && !this.#isDue) {
+      this.#isDue = true;
+      process.nextTick(this.#flush);
+    }
+  }
+
+  /**
+   * What could not go at once may have to wait for long, and must leave the queue when its caller
+   * gives up. Requests enter at the end, so those that nobody listens to yet are the last ones.
+   */
+  #listenToQueued(): void {
+    for (let item = this.#queue.last; item !== null && item.stopListening === null; ) {
+      const { previous } = item;
+      this.#listenTo(item);
+      item = previous;
+    }
+  }
+
+  /** While calls are on their way, listens to the signals of those that take long. */
+  #watchSlow(): void {
+    this.#isWatchingSlow = true;
+    this.#options.clock.startTimer(SLOW_MS, () => {
+      this.#isWatchingSlow = false;
+      for (const call of [...this.#calls.all]) for (const item of call.items) this.#listenTo(item);
+      if (this.#calls.all.length > 0) this.#watchSlow();
+    });
+  }
+
+  #listenTo(item: Item<Request, Result>): void {
+    const { signal } = item;
+    if (item.stopListening !== null) return;
+    if (signal === undefined) item.stopListening = NOTHING;
+    else if (signal.aborted) this.#giveUp(item);
+    else item.stopListening = onAbort(signal, () => this.#giveUp(item));
+  }
+
+  #giveUp(item: Item<Request, Result>): void {
+    const { errors, keepsSent, onNoAnswer } = this.#options;
+    const isSent = item.call !== null;
+    if (isSent && keepsSent === true) return;
+    if (isSent) onNoAnswer?.();
+    this.#reject(item, isSent ? errors.noAnswer() : errors.notSent());
+  }
+}
+
+const NOTHING = (): void => {};
+
+class Item<Request, Result> implements Linked<Item<Request, Result>>, Indexed {
+  readonly request: Request;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: Error) => void;
+  /** While it is on its way. */
+  call: Call<Request, Result> | null = null;
+  /** While it rests. */
+  timer: Timer | null = null;
+  /** While it is in the queue. */
+  previous: Item<Request, Result> | null = null;
+  next: Item<Request, Result> | null = null;
+  isLinked = false;
+  index = 0;
+  isAlone = false;
+  tries = 0;
+  firstSentMs: number | null = null;
+  /** Set while its signal is listened to. */
+  stopListening: (() => void) | null = null;
+
+  constructor(
+    request: Request,
+    signal: AbortSignal | undefined,
+    resolve: (result: Result) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.request = request;
+    this.signal = signal;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+}
+
+class Call<Request, Result> implements CallInfo, Indexed {
+  /** Empty once every caller has given up. */
+  items: readonly Item<Request, Result>[];
+  /** How many callers still wait for it. */
+  waiting: number;
+  readonly sentAtMs: number;
+  /** The answer, or the failure, is here. */
+  isOver = false;
+  isAbandoned = false;
+  index = 0;
+  onAbandoned: (() => void) | null = null;
+
+  constructor(items: readonly Item<Request, Result>[], sentAtMs: number) {
+    this.items = items;
+    this.waiting = items.length;
+    this.sentAtMs = sentAtMs;
+    for (const item of items) item.call = this;
+  }
+
+  isWanted(position: number): boolean {
+    return this.items[position]?.call === this;
+  }
+
+  triesOf(position: number): number {
+    return this.items[position]?.tries ?? 0;
+  }
+}
+
+function sortBy<T>(items: T[], keyOf: (item: T) => string): void {
+  items.sort((a, b) => {
+    const [keyA, keyB] = [keyOf(a), keyOf(b)];
+    return keyA < keyB ? -1 : keyA > keyB ? 1 : 0;
+  });
+}

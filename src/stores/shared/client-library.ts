@@ -1,0 +1,75 @@
+import { UnsupportedError } from '../../errors.ts';
+import { installedVersion } from './installed.ts';
+
+/** The oldest versions that this package is tested with. */
+const OLDEST: Readonly<Record<string, readonly [major: number, minor: number]>> = {
+  'better-sqlite3': [12, 0],
+  etcd3: [1, 1],
+  ioredis: [5, 0],
+  mysql2: [3, 0],
+  'node-zookeeper-client': [1, 1],
+  pg: [8, 0],
+  postgres: [3, 4],
+  redis: [5, 0],
+};
+
+/** A client library that the user brings. */
+export interface ClientLibrary<T> {
+  /** The name of its package. */
+  readonly name: string;
+  /** Resolves to undefined when it is not installed. */
+  load(): Promise<T | undefined>;
+}
+
+/**
+ * The first of these libraries that is installed, in a version that works. Rejects with an
+ * `UnsupportedError` that names the version that is too old, or the package to install.
+ */
+export async function firstInstalled<T>(
+  purpose: string,
+  libraries: readonly ClientLibrary<T>[],
+): Promise<{ readonly name: string; readonly library: T }> {
+  const tooOld: string[] = [];
+  for (const { name, load } of libraries) {
+    const refusal = refusalOf(name, installedVersion(name));
+    if (refusal !== null) tooOld.push(refusal);
+    const library = refusal === null ? await load() : undefined;
+    if (library !== undefined) return { name, library };
+  }
+  if (tooOld.length > 0) throw new UnsupportedError(`${purpose}: ${tooOld.join('; ')}`);
+  const [first, ...others] = libraries.map(({ name }) => `npm install ${name}`);
+  const or = others.map((each) => ` (or: ${each})`).join('');
+  throw new UnsupportedError(`${purpose} needs a client library: ${first}${or}`);
+}
+
+/** Why this version of a library cannot be used; `null` when it can, or when its version is not known. */
+export function refusalOf(name: string, version: string | null): string | null {
+  const [leastMajor, leastMinor] = OLDEST[name] ?? [0, 0];
+  const [major = 0, minor = 0] = (version ?? '').split('.').map(Number);
+  const isOld = major < leastMajor || (major === leastMajor && minor < leastMinor);
+  if (version === null || !isOld) return null;
+  const least = leastMinor === 0 ? `${leastMajor}` : `${leastMajor}.${leastMinor}`;
+  return `${name} ${version} is installed, and ${least} or newer is needed: npm install ${name}@latest`;
+}
+
+/**
+ * Loads a package from `node_modules`, also from inside a bundle; undefined when it is not
+ * installed. Bundlers leave an import without a literal name as it is.
+ */
+export async function importInstalled(name: string): Promise<unknown> {
+  try {
+    return await import(/* webpackIgnore: true */ /* @vite-ignore */ name);
+  } catch (error) {
+    if (MISSING.has((error as { code?: unknown }).code)) return undefined;
+    throw error;
+  }
+}
+
+/** What `import` and `require()` say of a package that is not installed. */
+const MISSING: ReadonlySet<unknown> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND']);
+
+/** A CommonJS library arrives as its exports, or as a namespace with them as `default`. */
+export function exportsWith<T extends object>(key: keyof T, loaded: unknown): T | undefined {
+  const candidates = [loaded, (loaded as { default?: unknown } | undefined)?.default];
+  return candidates.find((each): each is T => (each as Partial<T> | undefined)?.[key] !== undefined);
+}

@@ -1,0 +1,175 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { ClosedError, type HoldfastError } from '../../errors.ts';
+import { backoff } from '../../util/backoff.ts';
+
+/** One connection that only the store uses. It ends for good when it breaks. */
+export interface PooledConnection {
+  readonly isOpen: boolean;
+  /** Whether it keeps the process alive. */
+  setKeepAlive(isKept: boolean): void;
+  /** Never rejects. */
+  close(): Promise<void>;
+}
+
+export interface ConnectionPoolOptions<Connection> {
+  readonly clock: Clock;
+  /** Most connections at once. */
+  readonly max: number;
+  /** Opens a connection that is ready for statements. `onClose`: it has ended by itself. */
+  open(onClose: () => void): Promise<Connection>;
+  /** What requests are rejected with when no connection can be opened. */
+  failureOf(error: unknown): HoldfastError;
+}
+
+/** An unused connection is closed after this time. */
+export const IDLE_MS = 30_000;
+/**
+ * After a failure to connect, requests wait this long for the next try: many callers must not make
+ * as many tries.
+ */
+const RETRY_MS = { min: 50, max: 500 };
+
+/**
+ * The few connections that carry a store's statements. It has no queue of its own: the store's
+ * batch takes a connection that is free, or asks to be called when one is. Another is opened only
+ * when all open ones are at work.
+ */
+export class ConnectionPool<Connection extends PooledConnection> {
+  readonly #options: ConnectionPoolOptions<Connection>;
+  readonly #free: Connection[] = [];
+  readonly #all = new Set<Connection>();
+  /** To be closed instead of being used again. */
+  readonly #stale = new Set<Connection>();
+  #opening = 0;
+  #failures = 0;
+  #retryAtMs = 0;
+  #retryTimer: Timer | null = null;
+  #onFree: ((refusal: HoldfastError | null) => void) | null = null;
+  #isClosed = false;
+  #idleTimer: Timer | null = null;
+
+  constructor(options: ConnectionPoolOptions<Connection>) {
+    this.#options = options;
+  }
+
+  get hasFree(): boolean {
+    return this.#free.length > 0;
+  }
+
+  /**
+   * Calls back once, when a connection is free, or with the reason why there is none. The last
+   * callback given counts.
+   */
+  whenFree(callback: (refusal: HoldfastError | null) => void): void {
+    if (this.#isClosed) callback(closed());
+    else {
+      this.#onFree = callback;
+      this.#openAnother();
+    }
+  }
+
+  /**
+   * A free connection. `keepAlive`: a caller waits for its answer, so the process must not end
+   * before.
+   */
+  take(keepAlive: boolean): Connection {
+    const connection = this.#free.pop();
+    if (connection === undefined) throw new Error('no connection is free');
+    if (keepAlive) connection.setKeepAlive(true);
+    return connection;
+  }
+
+  giveBack(connection: Connection): void {
+    if (this.#isClosed || !connection.isOpen || this.#stale.delete(connection)) {
+      this.#remove(connection);
+      void connection.close();
+      return;
+    }
+    connection.setKeepAlive(false);
+    this.#free.push(connection);
+    if (this.#onFree === null) this.#closeIdleLater();
+    else this.#callBack(null);
+  }
+
+  assertOpen(): void {
+    if (this.#isClosed) throw closed();
+  }
+
+  /** Those that are open now are used no more: the server, or what is in it, is not what it was. */
+  replaceAll(): void {
+    for (const connection of this.#all) this.#stale.add(connection);
+    for (const connection of this.#free.splice(0)) this.giveBack(connection);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#idleTimer?.cancel();
+    this.#retryTimer?.cancel();
+    this.#callBack(closed());
+    await Promise.all([...this.#all].map((connection) => connection.close()));
+    this.#all.clear();
+  }
+
+  #callBack(refusal: HoldfastError | null): void {
+    const callback = this.#onFree;
+    this.#onFree = null;
+    callback?.(refusal);
+  }
+
+  #openAnother(): void {
+    if (this.#all.size + this.#opening >= this.#options.max || this.#retryTimer !== null) return;
+    const { clock } = this.#options;
+    const delayMs = this.#retryAtMs - clock.monotonicMs();
+    if (delayMs <= 0) {
+      void this.#open();
+      return;
+    }
+    const retry = (): void => {
+      this.#retryTimer = null;
+      if (this.#onFree !== null) void this.#open();
+    };
+    // Callers wait for it.
+    this.#retryTimer = clock.startTimer(delayMs, retry, { keepAlive: true });
+  }
+
+  async #open(): Promise<void> {
+    this.#opening += 1;
+    const { clock, open, failureOf } = this.#options;
+    try {
+      let connection: Connection | null = null;
+      connection = await open(() => connection !== null && this.#remove(connection));
+      this.#opening -= 1;
+      this.#failures = 0;
+      this.#all.add(connection);
+      this.giveBack(connection);
+    } catch (error) {
+      this.#opening -= 1;
+      this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
+      // Another connection that is at work may yet become free.
+      const mayFollow = this.#all.size > this.#free.length;
+      if (!mayFollow) this.#callBack(failureOf(error));
+    }
+  }
+
+  #remove(connection: Connection): void {
+    this.#all.delete(connection);
+    this.#stale.delete(connection);
+    const at = this.#free.indexOf(connection);
+    if (at >= 0) this.#free.splice(at, 1);
+    if (this.#onFree !== null && !this.#isClosed) this.#openAnother();
+  }
+
+  #closeIdleLater(): void {
+    this.#idleTimer?.cancel();
+    this.#idleTimer = this.#options.clock.startTimer(IDLE_MS, () => {
+      for (const connection of this.#free.splice(0)) {
+        this.#all.delete(connection);
+        void connection.close();
+      }
+    });
+  }
+}
+
+export function closed(): ClosedError {
+  return new ClosedError('This store is closed');
+}

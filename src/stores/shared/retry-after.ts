@@ -1,0 +1,80 @@
+import type { Clock } from '../../clock.ts';
+
+interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** When waiters ask again without a wake-up. Times are ranges, so that many do not ask at once. */
+export interface RetryPolicy {
+  /** To keep a queue position: well before it expires. */
+  readonly keepPositionMs: Range;
+  /** After the hold ahead should have expired. */
+  readonly afterEndMs: Range;
+  /**
+   * Once after the claim has entered the queue. By then, a grant that was pushed to a stopped
+   * waiter ahead has ended unconfirmed. Default: not at all.
+   */
+  readonly firstLookMs?: Range;
+  /** While the store is not subscribed. */
+  readonly unsubscribedMs: Range;
+  /** The same for all but the first waiter of a process. Default `unsubscribedMs`. */
+  readonly keepUnsubscribedMs?: Range;
+  /**
+   * Another program's release sends no wake-up. `foreignHeadMs`: for the first waiter in the queue.
+   * `foreignMs`: for the first waiter of every other process.
+   */
+  readonly foreignHeadMs: Range;
+  readonly foreignMs: Range;
+  /** For the first waiter of a process, at a server that cannot push grants. */
+  readonly firstMs?: Range;
+  /**
+   * After a split vote: a random time of up to so many rounds, so that one of the competing claims
+   * asks alone.
+   */
+  readonly split?: { readonly rounds: number; readonly minMs: number };
+}
+
+/** What a store knows when it refuses a claim. */
+export interface RefusalTimes {
+  readonly endsInMs: number | null;
+  readonly isHead: boolean;
+  readonly isForeign: boolean;
+  /** The votes were split in a round that took so long. */
+  readonly splitRoundMs?: number | null;
+  /** How long ago the claim entered the queue; `null`: it does not wait. */
+  readonly enteredAgoMs?: number | null;
+}
+
+/**
+ * `lookMs`: after which time the first waiter of this process asks again; `keepMs`: after which
+ * time any waiter asks again to keep its queue position.
+ */
+export function retryAfterMs(
+  policy: RetryPolicy,
+  clock: Clock,
+  refusal: RefusalTimes,
+  isListening: boolean,
+): { lookMs: number; keepMs: number } {
+  const { endsInMs, isHead, isForeign, splitRoundMs = null, enteredAgoMs = null } = refusal;
+  let lookMs = endsInMs === null ? Number.POSITIVE_INFINITY : endsInMs + between(clock, policy.afterEndMs);
+  // Also for a claim that asks again before that time, as when the subscription becomes active.
+  if (policy.firstLookMs !== undefined && enteredAgoMs !== null && enteredAgoMs < policy.firstLookMs.min)
+    lookMs = Math.min(lookMs, between(clock, policy.firstLookMs) - enteredAgoMs);
+  if (isForeign) lookMs = Math.min(lookMs, between(clock, isHead ? policy.foreignHeadMs : policy.foreignMs));
+  if (policy.firstMs !== undefined) lookMs = Math.min(lookMs, between(clock, policy.firstMs));
+  if (policy.split !== undefined && splitRoundMs !== null)
+    lookMs = clock.random() * Math.max(splitRoundMs * policy.split.rounds, policy.split.minMs);
+  if (!isListening) lookMs = Math.min(lookMs, between(clock, policy.unsubscribedMs));
+  return {
+    lookMs,
+    keepMs: between(
+      clock,
+      isListening ? policy.keepPositionMs : (policy.keepUnsubscribedMs ?? policy.unsubscribedMs),
+    ),
+  };
+}
+
+export function between(clock: Clock, { min, max }: Range): number {
+  return min + clock.random() * (max - min);
+}

@@ -1,0 +1,206 @@
+import type { Clock, Timer } from '../../../clock.ts';
+import type { SubscriptionEvents } from '../server-queue-store.ts';
+import type { ConnectionEvents, SubscribedConnection } from '../subscription.ts';
+import type { LocalWaiters } from './local-waiters.ts';
+import { LockQueue } from './lock-queue.ts';
+import type { LockRow, RowReading } from './lock-row.ts';
+
+/** A lock with a waiter or an observer in this store. */
+interface Watched {
+  /** As it was last read. */
+  row: LockRow | null;
+  dueAtMs: number;
+  /** When the queue was last seen to move. */
+  movedAtMs: number;
+  /** The waiters that were woken for which version: once is enough. */
+  woken: ReadonlyMap<string, string | null>;
+}
+
+export interface PollerOptions {
+  readonly clock: Clock;
+  readonly waiters: LocalWaiters;
+  readonly events: () => SubscriptionEvents | null;
+  /** Reads these locks: what is in the row is left out where the version is the same. */
+  read(known: readonly KnownRow[]): Promise<readonly RowReading[]>;
+  /** Says that the waiters of this store are alive. */
+  keep(name: string): void;
+}
+
+/** A lock to be read, and the version of it that is known. */
+export type KnownRow = readonly [name: string, version: string | null];
+
+/**
+ * How often a lock is looked at: by the store whose waiter is the next one, by the one behind it, and by
+ * all others. `bench/mysql/waiting.ts` measures what they cost.
+ */
+const LOOK_MS = [38, 250, 750] as const;
+/** A queue that has moved within so long may move again soon, so every store looks more often. */
+const MOVING_MS = 300;
+const MOVING_LOOK_MS = 20;
+const OBSERVE_MS = 400;
+/** Looks that are due within so long travel together. */
+const TOGETHER_MS = 15;
+
+/**
+ * How a store hears of grants and changes where the server cannot push: it reads all locks at once that
+ * somebody waits for or observes here.
+ */
+export class Poller {
+  readonly #options: PollerOptions;
+  readonly #watched = new Map<string, Watched>();
+  readonly #observed = new Set<string>();
+  #timer: Timer | null = null;
+  #dueAtMs = Number.POSITIVE_INFINITY;
+  #connection: ConnectionEvents<never> | null = null;
+  #isUp = false;
+
+  constructor(options: PollerOptions) {
+    this.#options = options;
+  }
+
+  /** For `Subscription`: it is up once the server has answered, and ends when that fails. */
+  open(connection: ConnectionEvents<never>): SubscribedConnection {
+    this.#connection = connection;
+    this.#isUp = false;
+    void this.#look();
+    const close = (): void => {
+      if (this.#connection === connection) this.#connection = null;
+    };
+    return { close };
+  }
+
+  /** Resolves when every later change will be noticed, or rejects when the server does not answer. */
+  async observe(name: string, isObserved: boolean): Promise<void> {
+    if (!isObserved) this.#observed.delete(name);
+    else {
+      this.#observed.add(name);
+      await this.#read([[name, null]]);
+    }
+  }
+
+  /** An operation has read or changed the lock. */
+  onLook(queue: LockQueue): void {
+    const { name } = queue;
+    if (this.#options.waiters.has(name) || this.#observed.has(name))
+      this.#see(queue, this.#watched.get(name)?.row ?? null);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#connection = null;
+    this.#watched.clear();
+    this.#observed.clear();
+  }
+
+  async #look(): Promise<void> {
+    const connection = this.#connection;
+    this.#timer?.cancel();
+    this.#dueAtMs = Number.POSITIVE_INFINITY;
+    if (connection === null) return;
+    try {
+      await this.#read(this.#takeDue());
+      if (this.#connection !== connection) return;
+      if (!this.#isUp) connection.onUp();
+      this.#isUp = true;
+      this.#schedule(Math.min(...[...this.#watched.values()].map(({ dueAtMs }) => dueAtMs)));
+    } catch {
+      if (this.#connection !== connection) return;
+      this.#connection = null;
+      connection.onEnd();
+    }
+  }
+
+  async #read(known: readonly KnownRow[]): Promise<void> {
+    const versions = new Map(known);
+    for (const reading of await this.#options.read(known)) {
+      const { name, version } = reading.row;
+      const before = this.#watched.get(name)?.row ?? null;
+      const isLeftOut = version !== null && version === versions.get(name);
+      // An operation has read or changed the lock meanwhile, and knows better.
+      if (isLeftOut && before?.version !== version) this.#plan(name, LOOK_MS[0]);
+      else
+        this.#see(
+          new LockQueue(
+            { ...reading, row: isLeftOut && before ? before : reading.row },
+            this.#options.waiters,
+          ),
+          before,
+        );
+    }
+  }
+
+  /** The locks that are looked at now. Those that nobody is interested in any more are forgotten. */
+  #takeDue(): KnownRow[] {
+    const { clock, waiters } = this.#options;
+    const beforeMs = clock.monotonicMs() + TOGETHER_MS;
+    for (const name of this.#watched.keys())
+      if (!waiters.has(name) && !this.#observed.has(name)) this.#watched.delete(name);
+    for (const name of [...waiters.names, ...this.#observed]) this.#watch(name);
+    const due = [...this.#watched].filter(([, { dueAtMs }]) => dueAtMs <= beforeMs);
+    for (const [, watched] of due) watched.dueAtMs = beforeMs + Math.max(...LOOK_MS);
+    return due.map(([name, { row }]) => [name, row?.version ?? null] as const);
+  }
+
+  #watch(name: string): Watched {
+    const known = this.#watched.get(name);
+    if (known !== undefined) return known;
+    const watched: Watched = { row: null, dueAtMs: 0, movedAtMs: Number.NEGATIVE_INFINITY, woken: new Map() };
+    this.#watched.set(name, watched);
+    return watched;
+  }
+
+  /** A lock as it is now, and as it was. */
+  #see(queue: LockQueue, before: LockRow | null): void {
+    const { clock, waiters, events, keep } = this.#options;
+    const { name } = queue;
+    const watched = this.#watch(name);
+    const { row } = queue;
+    watched.row = row;
+    if (before !== null && before.version !== row.version) {
+      if (before.holds[0]?.id !== row.holds[0]?.id || before.queue[0]?.id !== row.queue[0]?.id)
+        watched.movedAtMs = clock.monotonicMs();
+      if (this.#observed.has(name)) events()?.onChanged(name, true);
+      if (hasNewNote(before, row)) for (const id of waiters.idsOf(name)) events()?.onGranted(name, id, null);
+    }
+    this.#wake(watched, queue);
+    if (queue.isToBeKept) keep(name);
+    this.#plan(name, this.#lookMs(queue, watched));
+  }
+
+  /** The waiters of this store that would be granted if they asked now. */
+  #wake(watched: Watched, { name, next, version }: LockQueue): void {
+    const { waiters, events } = this.#options;
+    const own = next.filter(({ tag }) => tag === waiters.tag);
+    const before = watched.woken;
+    watched.woken = new Map(own.map(({ id }) => [id, version]));
+    for (const { id } of own) if (before.get(id) !== version) events()?.onGranted(name, id, null);
+  }
+
+  #lookMs(queue: LockQueue, { movedAtMs }: Watched): number {
+    const ahead = queue.storesAhead;
+    if (ahead === null) return OBSERVE_MS;
+    if (this.#options.clock.monotonicMs() - movedAtMs < MOVING_MS) return MOVING_LOOK_MS;
+    return LOOK_MS[Math.min(ahead, LOOK_MS.length - 1)] ?? LOOK_MS[0];
+  }
+
+  #plan(name: string, ms: number): void {
+    const dueAtMs = this.#options.clock.monotonicMs() + ms;
+    this.#watch(name).dueAtMs = dueAtMs;
+    this.#schedule(dueAtMs);
+  }
+
+  #schedule(dueAtMs: number): void {
+    if (dueAtMs >= this.#dueAtMs) return;
+    this.#timer?.cancel();
+    this.#dueAtMs = dueAtMs;
+    const delayMs = Math.max(dueAtMs - this.#options.clock.monotonicMs(), 1);
+    this.#timer = this.#options.clock.startTimer(delayMs, () => void this.#look());
+  }
+}
+
+function hasNewNote(before: LockRow, after: LockRow): boolean {
+  return after.holds.some(({ id, note }) => {
+    const known = before.holds.find((hold) => hold.id === id);
+    return known !== undefined && known.note !== note;
+  });
+}

@@ -1,0 +1,163 @@
+import type { Clock } from '../../../clock.ts';
+import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
+import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../../store/store.ts';
+import { codeOf, isStoreError } from '../../../util/error-code.ts';
+import type {
+  ClaimAnswer,
+  QueueServer,
+  ReleaseAnswer,
+  ReleaseRequest,
+  SubscriptionEvents,
+} from '../server-queue-store.ts';
+import { Subscription } from '../subscription.ts';
+import { LocalWaiters } from './local-waiters.ts';
+import { LockQueue, NOBODY } from './lock-queue.ts';
+import type { RowReading } from './lock-row.ts';
+import { type KnownRow, Poller } from './poller.ts';
+import type { Operation, RowView } from './row-operations.ts';
+
+/** How a claim, a renewal or a release goes to the server. */
+export interface RowOperations {
+  /** `isContended`: other claims were there a moment ago. */
+  claim(request: ClaimRequest, isContended: boolean): Operation<ClaimAnswer>;
+  renew(claim: ClaimRef, change: RenewChange): Operation<RenewOutcome>;
+  release(claim: ClaimRef, isContended: boolean): Operation<ReleaseAnswer>;
+}
+
+/** A server that keeps one row for each lock, and can tell when it writes one that it has changed. */
+export interface RowTable extends RowOperations {
+  readonly kind: string;
+  readonly label: string;
+  readonly fenceMax: bigint;
+  assertOpen(): void;
+  run<Result>(operation: Operation<Result>, signal: AbortSignal | undefined): Promise<Result>;
+  /** Gives a reading for each lock; the claims may be left out where the version is the known one. */
+  read(known: readonly KnownRow[], signal?: AbortSignal): Promise<readonly RowReading[]>;
+  /** Rows whose name begins so. */
+  list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<RowReading>;
+  diagnose(context: DiagnoseContext): Promise<readonly Finding[]>;
+  close(): Promise<void>;
+}
+
+/** After a look that has failed, the next one is tried after so long. */
+const LOOK_AGAIN_MS = { min: 100, max: 5_000 };
+
+/** `LockQueue` says what becomes of a row, and a `Poller` finds out when it has changed. */
+export class RowServer implements QueueServer {
+  readonly retry = {
+    keepPositionMs: { min: 25_000, max: 35_000 },
+    keepUnsubscribedMs: { min: 12_000, max: 18_000 },
+    afterEndMs: { min: 2, max: 25 },
+    unsubscribedMs: { min: 250, max: 500 },
+    foreignHeadMs: { min: 500, max: 1_000 },
+    foreignMs: { min: 500, max: 1_000 },
+  };
+  readonly pushesGrants = false;
+  readonly #table: RowTable;
+  readonly #waiters: LocalWaiters;
+  readonly #poller: Poller;
+  readonly #subscription: Subscription<never>;
+  #events: SubscriptionEvents | null = null;
+
+  constructor(clock: Clock, makeTable: (view: RowView) => RowTable) {
+    this.#waiters = new LocalWaiters(clock);
+    this.#table = makeTable({ own: this.#waiters, onLook: (queue) => this.#poller.onLook(queue) });
+    this.#poller = new Poller({
+      clock,
+      waiters: this.#waiters,
+      events: () => this.#events,
+      read: (known) => this.#table.read(known),
+      keep: (name) => void this.#table.run(keepOperation(name), undefined).catch(() => {}),
+    });
+    this.#subscription = new Subscription<never>({
+      clock,
+      open: (events) => this.#poller.open(events),
+      retryMs: LOOK_AGAIN_MS,
+      isWanted: () => this.#events?.isWanted() === true,
+      onUp: () => this.#events?.onBreak(),
+      onDown: () => this.#events?.onBreak(),
+      onMessage: () => {},
+    });
+  }
+
+  get kind(): string {
+    return this.#table.kind;
+  }
+
+  get label(): string {
+    return this.#table.label;
+  }
+
+  get fenceMax(): bigint {
+    return this.#table.fenceMax;
+  }
+
+  subscribe(events: SubscriptionEvents): Subscription<never> {
+    this.#events = events;
+    return this.#subscription;
+  }
+
+  assertOpen(): void {
+    this.#table.assertOpen();
+  }
+
+  async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer> {
+    const isContended = this.#waiters.has(request.name);
+    if (request.wait) this.#waiters.add(request);
+    try {
+      const answer = await this.#table.run(this.#table.claim(request, isContended), signal);
+      if (answer.granted) this.#waiters.remove(request);
+      return answer;
+    } catch (error) {
+      if (!isStoreError(error) && codeOf(error) !== 'undefined') this.#waiters.remove(request);
+      throw error;
+    }
+  }
+
+  renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome> {
+    return this.#table.run(this.#table.renew(claim, change), signal);
+  }
+
+  async release(request: ReleaseRequest, signal: AbortSignal | undefined): Promise<ReleaseAnswer> {
+    const isContended = request.hasWaited || this.#waiters.has(request.name);
+    try {
+      return await this.#table.run(this.#table.release(request, isContended), signal);
+    } finally {
+      // Not before: the waiter would be taken for a leftover, and removed by another operation.
+      this.#waiters.remove(request);
+    }
+  }
+
+  observe(name: string, forMs: number): Promise<void> {
+    return this.#poller.observe(name, forMs > 0);
+  }
+
+  async read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
+    const readings = await this.#table.read([[name, null]], signal);
+    return readings.flatMap((reading) => new LockQueue(reading, NOBODY).read());
+  }
+
+  async *list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
+    for await (const reading of this.#table.list(prefix, signal))
+      if (new LockQueue(reading, NOBODY).read().length > 0) yield reading.row.name;
+  }
+
+  diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    return this.#table.diagnose(context);
+  }
+
+  async close(): Promise<void> {
+    this.#poller.close();
+    this.#waiters.clear();
+    await this.#table.close();
+  }
+}
+
+/** Says that the waiters of this store are alive. */
+function keepOperation(name: string): Operation<null> {
+  const apply = (queue: LockQueue): null => {
+    queue.keep();
+    return null;
+  };
+  return { name, apply, isBackground: true };
+}

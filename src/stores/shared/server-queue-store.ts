@@ -1,0 +1,345 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import type { DiagnoseContext, Finding } from '../../store/finding.ts';
+import type {
+  ClaimOutcome,
+  ClaimRef,
+  ClaimRequest,
+  RenewChange,
+  RenewOutcome,
+  Store,
+  StoredClaim,
+  Traits,
+  Waiter,
+  WatchTarget,
+} from '../../store/store.ts';
+import type { Instant } from '../../store/validity.ts';
+import { codeOf, isStoreError } from '../../util/error-code.ts';
+import { EvictionListeners } from './eviction-listeners.ts';
+import { HANDOFF_CHECK_MS, HandoffCheck } from './handoff-check.ts';
+import { Observers, type OnChange } from './observers.ts';
+import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
+import { ServerClock } from './server-clock.ts';
+import { UNCONFIRMED_MS, UnconfirmedGrants } from './unconfirmed-grants.ts';
+import { WakeList } from './wake-list.ts';
+
+/** The server's answer for a claim that it does not grant. */
+export interface Refusal {
+  /** When the hold in front runs out unless it is renewed; `null`: unknown. */
+  readonly endsInMs: number | null;
+  readonly isHead: boolean;
+  /** The holder is another program, whose release wakes no waiter. */
+  readonly isForeign: boolean;
+  /** The server's clock at some moment after `sentAt`. */
+  readonly serverTime: { readonly ms: number; readonly sentAt: Instant } | null;
+}
+
+export type ClaimAnswer =
+  | { readonly granted: true; readonly fence: bigint }
+  | ({ readonly granted: false } & Refusal);
+
+export interface ReleaseRequest extends ClaimRef {
+  readonly evict: boolean;
+  /** The claim itself had to wait, so other claims probably wait for its release. */
+  readonly hasWaited: boolean;
+}
+
+/** `handed`: the claim is gone, and a waiter was granted that has to confirm it. */
+export type ReleaseAnswer = 'gone' | 'removed' | 'handed';
+
+/** What the subscription reports. */
+export interface SubscriptionEvents {
+  /** This claim was granted. Without the grant itself, its waiter has to ask. */
+  onGranted(name: string, id: string, grant: { fence: bigint; endsAtServerMs: number } | null): void;
+  onChanged(name: string, mayFree: boolean): void;
+  /** A claim was evicted; any process may have made it. */
+  onEvicted(id: string): void;
+  /** A waiter ahead was granted. If it is dead, only the waiters behind it may be left to notice. */
+  onHandoff(name: string): void;
+  /** Not subscribed, and something may have changed. */
+  onPoll(): void;
+  /** Whether this process has waiters or observers. */
+  isWanted(): boolean;
+  /** The connection came up or broke, so messages may have been missed. */
+  onBreak(): void;
+}
+
+/**
+ * The connection that listens: made when somebody first waits, and back by itself after a break.
+ */
+export interface Subscription {
+  readonly isUp: boolean;
+  /** Resolves when it is subscribed, or after a while in any case. */
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * A server that keeps the line itself, in one atomic step for each operation. Calls of one tick may
+ * travel together.
+ */
+export interface QueueServer {
+  /** The `kind` of the store. */
+  readonly kind: string;
+  /** The product, for error texts. */
+  readonly label: string;
+  readonly fenceMax: bigint;
+  readonly retry: RetryPolicy;
+  /** Whether the messages of the server may carry grants. */
+  readonly pushesGrants: boolean;
+  subscribe(events: SubscriptionEvents): Subscription;
+  assertOpen(): void;
+  claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer>;
+  renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome>;
+  release(request: ReleaseRequest, signal: AbortSignal | undefined): Promise<ReleaseAnswer>;
+  /**
+   * Tells every process that is subscribed of an eviction. Absent where the server cannot: the holder
+   * learns of it at its next renewal.
+   */
+  announceEviction?(claim: ClaimRef, signal: AbortSignal | undefined): Promise<void>;
+  /** Asks the server to report every change of a lock for so long; 0 ends that. */
+  observe(name: string, forMs: number): Promise<void>;
+  read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]>;
+  list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string>;
+  diagnose?(context: DiagnoseContext): Promise<readonly Finding[]>;
+  close(): Promise<void>;
+}
+
+/** The id of no claim: such a release only grants the waiters that fit. */
+const NOBODY = '';
+/**
+ * A grant with less than this share of its time left is not taken unasked: asking gives all of it.
+ */
+const PUSHED_SHARE_MIN = 0.5;
+const WAITED_MAX = 10_000;
+
+/**
+ * A store over a server that keeps the line itself: who waits here, who of them asks when, and what
+ * becomes of wake-ups.
+ */
+export class ServerQueueStore implements Store {
+  readonly kind: string;
+  readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
+  readonly onEvicted: Store['onEvicted'];
+  readonly #evictions = new EvictionListeners();
+  readonly #server: QueueServer;
+  readonly #clock: Clock;
+  readonly #waiting: WakeList;
+  readonly #serverClock: ServerClock;
+  readonly #observers: Observers;
+  readonly #handoffCheck: HandoffCheck;
+  readonly #unconfirmed: UnconfirmedGrants;
+  readonly #subscription: Subscription;
+  /** Holds that had to wait: their release is likely to be awaited too. */
+  readonly #hasWaited = new Set<string>();
+  #closing: Promise<void> | null = null;
+
+  constructor(server: QueueServer, clock: Clock) {
+    this.kind = server.kind;
+    this.onEvicted = server.announceEviction === undefined ? undefined : this.#evictions.add;
+    this.#server = server;
+    this.#clock = clock;
+    this.#waiting = new WakeList(clock);
+    this.#serverClock = new ServerClock(clock);
+    this.#observers = new Observers(clock, (name, forMs) => server.observe(name, forMs));
+    this.#handoffCheck = new HandoffCheck(clock, (name) => this.release({ name, id: NOBODY }));
+    this.#unconfirmed = new UnconfirmedGrants(clock);
+    this.#subscription = server.subscribe({
+      onGranted: (_name, id, grant) => this.#onGranted(id, grant),
+      onChanged: (name, mayFree) => this.#observers.tell(name, mayFree),
+      onEvicted: (id) => this.#evictions.tell(id),
+      onHandoff: (name) => this.#waiting.wakeFirstIn(name, HANDOFF_CHECK_MS),
+      onPoll: () => {
+        this.#waiting.wakeFirsts();
+        this.#observers.tellAll();
+      },
+      isWanted: () => !this.#waiting.isEmpty || !this.#observers.isEmpty,
+      onBreak: () => this.#onBreak(),
+    });
+  }
+
+  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    const { label, fenceMax } = this.#server;
+    if (request.fenceAbove > fenceMax) {
+      const problem = `${label} cannot count above fence ${request.fenceAbove}`;
+      return Promise.reject(new StoreError(problem, { applied: 'no' }));
+    }
+    // Before the claim is sent: a message may arrive before the answer.
+    const isHeard = request.wait && waiter !== undefined && this.#subscription.isUp;
+    const isNew = isHeard && this.#listenFor(request, waiter);
+    return this.#server.claim(request, signal).then(
+      (answer) => {
+        if (answer.granted) return this.#granted(request, answer.fence);
+        if (request.wait && waiter !== undefined && !isHeard) this.#listenLate(request, waiter);
+        return this.#refused(request, answer);
+      },
+      (error: unknown) => {
+        // A full queue, for example: the claim was not enqueued, so no release will drop the waiter.
+        if (isNew && isDefinite(error)) this.#waiting.remove(request);
+        throw error;
+      },
+    );
+  }
+
+  /** True when the claim had no waiter before. */
+  #listenFor(request: ClaimRequest, waiter: Waiter): boolean {
+    const isNew = this.#waiting.get(request.id) === undefined;
+    this.#waiting.add(request, waiter);
+    return isNew;
+  }
+
+  #granted(request: ClaimRequest, fence: bigint): ClaimOutcome {
+    this.#unconfirmed.delete(request.id);
+    // There may be room for the next waiter too. While not subscribed, no message tells it.
+    const isLookedAfter = this.#subscription.isUp || request.mode.kind === 'exclusive';
+    this.#waiting.setDue(request.name, isLookedAfter ? request.ttlMs : 0);
+    this.#waiting.remove(request);
+    return { granted: true, fence, validForMs: request.ttlMs };
+  }
+
+  /** The claim was sent while not subscribed, so the server does not know its channel. */
+  #listenLate(request: ClaimRequest, waiter: Waiter): void {
+    this.#waiting.add(request, waiter);
+    // Subscribed by now: every other waiter was woken at that moment.
+    if (this.#subscription.isUp) waiter.wake();
+  }
+
+  #refused(request: ClaimRequest, refusal: Refusal): ClaimOutcome {
+    const { name, id } = request;
+    if (refusal.serverTime !== null) this.#serverClock.set(refusal.serverTime.ms, refusal.serverTime.sentAt);
+    const enteredAgoMs = this.#waiting.enqueue(request);
+    if (this.#waiting.get(id) !== undefined) {
+      this.#remember(id);
+      // Comes up in the background, and then wakes all waiters: see `#onBreak`.
+      if (!this.#subscription.isUp) void this.#subscription.start();
+    }
+    const { lookMs, keepMs } = retryAfterMs(
+      this.#server.retry,
+      this.#clock,
+      { ...refusal, enteredAgoMs },
+      this.#subscription.isUp,
+    );
+    this.#waiting.setDue(name, lookMs);
+    const retryMs = this.#waiting.isFirst(name, id) ? Math.min(lookMs, keepMs) : keepMs;
+    return { granted: false, retryAfterMs: Math.max(Math.ceil(retryMs), 1) };
+  }
+
+  #remember(id: string): void {
+    this.#hasWaited.add(id);
+    const [oldest] = this.#hasWaited.size > WAITED_MAX ? this.#hasWaited : [];
+    if (oldest !== undefined) this.#hasWaited.delete(oldest);
+  }
+
+  /** A message says that the claim was granted. It is taken as a grant, or only as a wake-up. */
+  #onGranted(id: string, grant: { fence: bigint; endsAtServerMs: number } | null): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    const { ttlMs, waiter } = waiting;
+    const leftMs =
+      grant !== null && this.#server.pushesGrants ? this.#serverClock.untilMs(grant.endsAtServerMs) : null;
+    if (grant === null || leftMs === null || leftMs < Math.min(ttlMs, UNCONFIRMED_MS) * PUSHED_SHARE_MIN) {
+      waiter.wake();
+      return;
+    }
+    if (ttlMs > UNCONFIRMED_MS) this.#unconfirmed.add(id, waiter);
+    this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(leftMs, ttlMs) });
+  }
+
+  renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
+    const renewed = this.#server.renew(claim, change, signal);
+    if (this.#unconfirmed.isEmpty) return renewed;
+    return renewed.then((outcome) => {
+      this.#unconfirmed.delete(claim.id);
+      return outcome;
+    });
+  }
+
+  release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    this.#waiting.remove(claim);
+    this.#unconfirmed.delete(claim.id);
+    const { name, id } = claim;
+    return this.#remove({ name, id, evict: false, hasWaited: this.#hasWaited.delete(id) }, signal);
+  }
+
+  async evict({ name, id }: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    const isRemoved = await this.#remove({ name, id, evict: true, hasWaited: false }, signal);
+    if (isRemoved) {
+      this.#evictions.tell(id);
+      // The claim is gone whether or not its holder is told now.
+      await this.#server.announceEviction?.({ name, id }, signal).catch(() => {});
+    }
+    return isRemoved;
+  }
+
+  #remove(request: ReleaseRequest, signal: AbortSignal | undefined): Promise<boolean> {
+    return this.#server.release(request, signal).then((answer) => {
+      if (answer === 'handed') this.#onHandedOver(request.name);
+      return answer !== 'gone';
+    });
+  }
+
+  #onHandedOver(name: string): void {
+    this.#handoffCheck.watch(name);
+    // The one who was granted may be ours, and where nothing can be heard it would only find out
+    // when it looks.
+    if (!this.#subscription.isUp) this.#waiting.wakeFirst(name);
+  }
+
+  async watch({ name }: WatchTarget, onChange: OnChange): Promise<AsyncDisposable> {
+    this.#server.assertOpen();
+    const stop = this.#observers.add(name, onChange);
+    await this.#subscription.start();
+    await this.#observers.register(name);
+    return { [Symbol.asyncDispose]: async () => stop() };
+  }
+
+  read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
+    return this.#server.read(name, signal);
+  }
+
+  list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
+    return this.#server.list(prefix, signal);
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    return (await this.#server.diagnose?.(context)) ?? [];
+  }
+
+  /** No waiters, no observers, no handoff to check. */
+  protected get isQuiet(): boolean {
+    return this.#waiting.isEmpty && this.#observers.isEmpty && this.#handoffCheck.isEmpty;
+  }
+
+  /** Closes the subscription of an idle store. */
+  retire(): void {
+    void this.#subscription.close();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#waiting.clear();
+    this.#handoffCheck.clear();
+    this.#unconfirmed.clear();
+    this.#observers.clear();
+    this.#evictions.clear();
+    await Promise.all([this.#subscription.close(), this.#server.close()]);
+  }
+
+  /**
+   * Something may have been missed, and the server may take us for gone: everybody asks again, and
+   * so tells where to reach us now.
+   */
+  #onBreak(): void {
+    this.#serverClock.forget();
+    this.#waiting.wakeAll();
+    this.#observers.onBreak();
+  }
+}
+
+function isDefinite(error: unknown): boolean {
+  return isStoreError(error) ? error.applied === 'no' : codeOf(error) !== 'undefined';
+}

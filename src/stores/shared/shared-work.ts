@@ -1,0 +1,48 @@
+import type { StoreError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
+import { type Indexed, UnorderedSet } from '../../util/unordered-set.ts';
+
+interface Caller<T> extends Indexed {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+  stopListening(): void;
+}
+
+/**
+ * One piece of work that many callers wait for, such as opening a connection. A caller whose signal
+ * aborts leaves at once. If callers awaited the promise itself, it would keep a reference to each
+ * of them until the work ends.
+ */
+export class SharedWork<T> {
+  readonly #callers = new UnorderedSet<Caller<T>>();
+
+  constructor(work: Promise<T>) {
+    work.then(
+      (value) => this.#settle((caller) => caller.resolve(value)),
+      (error: unknown) => this.#settle((caller) => caller.reject(error)),
+    );
+  }
+
+  /** Settles as the work does, or rejects with `aborted()` when the signal aborts first. */
+  wait(signal: AbortSignal | undefined, aborted: () => StoreError): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) {
+        reject(aborted());
+        return;
+      }
+      const caller: Caller<T> = { resolve, reject, stopListening: () => {} };
+      this.#callers.add(caller);
+      caller.stopListening = onAbort(signal, () => {
+        this.#callers.delete(caller);
+        reject(aborted());
+      });
+    });
+  }
+
+  #settle(settle: (caller: Caller<T>) => void): void {
+    for (const caller of this.#callers.all.splice(0)) {
+      caller.stopListening();
+      settle(caller);
+    }
+  }
+}

@@ -1,0 +1,223 @@
+import type { Clock, Timer } from '../../clock.ts';
+import type { PollBounds } from '../../options.ts';
+import { backoff } from '../../util/backoff.ts';
+
+/** What a connection reports. Calls after `onEnd`, or after it was closed, have no effect. */
+export interface ConnectionEvents<Message> {
+  onMessage(message: Message): void;
+  /**
+   * It is subscribed: from here on, nothing is missed. A connection that reconnects by itself calls
+   * it each time.
+   */
+  onUp(): void;
+  /** Messages may be missed from here on, until the next `onUp`. */
+  onDown(): void;
+  /** It will not come back by itself. `isForGood`: nor would another one, so none is opened. */
+  onEnd(isForGood?: boolean): void;
+}
+
+/**
+ * A connection that subscribes by itself as soon as it is open. It must not keep the process alive.
+ */
+export interface SubscribedConnection {
+  /** At any time, also while it is being opened. */
+  close(): Promise<void> | void;
+  /** Resolves when the server has answered. */
+  checkAlive?(): Promise<unknown>;
+}
+
+export interface SubscriptionOptions<Message> {
+  readonly clock: Clock;
+  open(events: ConnectionEvents<Message>): SubscribedConnection;
+  /** The delays before a connection that has ended is replaced. */
+  readonly retryMs: PollBounds;
+  /**
+   * How often the server is asked for an answer, because a dead link never tells. Default: never.
+   */
+  readonly heartbeatMs?: number;
+  /** How long that answer may take. Default 3 s. */
+  readonly answerMs?: number;
+  /** How long a connection that nobody needs is left open. Default: for ever. */
+  readonly idleMs?: number;
+  /** Whether anybody waits for a message. One that is not wanted is not replaced when it ends. */
+  isWanted(): boolean;
+  /** Subscribed, at first and after every break. What happened before may have been missed. */
+  onUp?(): void;
+  onDown?(): void;
+  onMessage(message: Message): void;
+}
+
+/**
+ * How long `start` waits for the connection: messages are hints, and asking again is the guarantee.
+ */
+const START_MS = 1_000;
+const ANSWER_MS = 3_000;
+
+/**
+ * The connection over which a store is notified: opened when first needed, replaced when it breaks,
+ * closed when idle.
+ */
+export class Subscription<Message> {
+  readonly #options: SubscriptionOptions<Message>;
+  #connection: SubscribedConnection | null = null;
+  /**
+   * Changes whenever a connection is opened or given up, so that an old one is no longer listened
+   * to.
+   */
+  #epoch = 0;
+  #isUp = false;
+  #isOver = false;
+  /** It did not come up in time once, so nobody waits for it again until it has been up. */
+  #isLate = false;
+  #failures = 0;
+  #retry: Timer | null = null;
+  #heartbeat: Timer | null = null;
+  #idle: Timer | null = null;
+  readonly #starting = new Set<() => void>();
+
+  constructor(options: SubscriptionOptions<Message>) {
+    this.#options = options;
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  /**
+   * Opens the connection if there is none. Resolves when it is subscribed, or after a second in any
+   * case.
+   */
+  async start(): Promise<void> {
+    if (this.#isUp || this.#isOver) return;
+    if (this.#connection === null && this.#retry === null) this.#open();
+    if (this.#isUp || this.#isOver || this.#isLate) return;
+    await new Promise<void>((resolve) => {
+      const timer = this.#options.clock.startTimer(START_MS, () => {
+        this.#isLate = true;
+        done();
+      });
+      const done = (): void => {
+        timer.cancel();
+        this.#starting.delete(done);
+        resolve();
+      };
+      this.#starting.add(done);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    const dropped = this.#drop();
+    this.#endStarting();
+    await dropped;
+  }
+
+  /** Nobody waits any more: once that has been so for `idleMs`, the connection is closed. */
+  onUnwanted(): void {
+    const { clock, idleMs, isWanted } = this.#options;
+    if (idleMs === undefined || this.#idle !== null || this.#connection === null) return;
+    this.#idle = clock.startTimer(idleMs, () => {
+      this.#idle = null;
+      if (!isWanted()) void this.#drop();
+    });
+  }
+
+  #open(): void {
+    this.#epoch += 1;
+    const epoch = this.#epoch;
+    const ifCurrent = (act: () => void): void => {
+      if (this.#epoch === epoch) act();
+    };
+    const connection = this.#options.open({
+      onMessage: (message) => ifCurrent(() => this.#options.onMessage(message)),
+      onUp: () => ifCurrent(() => this.#onUp()),
+      onDown: () => ifCurrent(() => this.#onDown()),
+      onEnd: (isForGood) => ifCurrent(() => this.#onEnd(isForGood === true)),
+    });
+    if (this.#epoch === epoch) this.#connection = connection;
+    else void closeQuietly(connection);
+  }
+
+  #onUp(): void {
+    if (this.#isUp) return;
+    this.#isUp = true;
+    this.#isLate = false;
+    this.#failures = 0;
+    this.#beat();
+    this.#endStarting();
+    this.#options.onUp?.();
+  }
+
+  #onDown(): void {
+    if (!this.#isUp) return;
+    this.#isUp = false;
+    this.#heartbeat?.cancel();
+    this.#options.onDown?.();
+  }
+
+  #onEnd(isForGood: boolean): void {
+    const { clock, retryMs, isWanted } = this.#options;
+    this.#isOver ||= isForGood;
+    if (this.#isOver) this.#endStarting();
+    const wasUp = this.#isUp;
+    void this.#drop();
+    if (!this.#isOver && isWanted()) {
+      this.#retry = clock.startTimer(backoff(clock, this.#failures++, retryMs), () => {
+        this.#retry = null;
+        if (isWanted()) this.#open();
+      });
+    }
+    if (wasUp) this.#options.onDown?.();
+  }
+
+  /** Asks for an answer now and then, and replaces the connection when none comes. */
+  #beat(): void {
+    const { clock, heartbeatMs, isWanted } = this.#options;
+    if (heartbeatMs === undefined) return;
+    this.#heartbeat = clock.startTimer(heartbeatMs, () => {
+      if (!isWanted()) this.onUnwanted();
+      else {
+        this.#idle?.cancel();
+        this.#idle = null;
+      }
+      void this.#checkAlive();
+    });
+  }
+
+  async #checkAlive(): Promise<void> {
+    const { clock, answerMs = ANSWER_MS } = this.#options;
+    const epoch = this.#epoch;
+    const isCurrent = (): boolean => this.#epoch === epoch && this.#isUp;
+    const limit = clock.startTimer(answerMs, () => isCurrent() && this.#onEnd(false));
+    try {
+      await this.#connection?.checkAlive?.();
+      if (isCurrent()) this.#beat();
+    } catch {
+      if (isCurrent()) this.#onEnd(false);
+    } finally {
+      limit.cancel();
+    }
+  }
+
+  async #drop(): Promise<void> {
+    const connection = this.#connection;
+    this.#epoch += 1;
+    this.#connection = null;
+    this.#isUp = false;
+    for (const timer of [this.#retry, this.#heartbeat, this.#idle]) timer?.cancel();
+    this.#retry = null;
+    this.#idle = null;
+    await closeQuietly(connection);
+  }
+
+  #endStarting(): void {
+    for (const done of [...this.#starting]) done();
+  }
+}
+
+/** Nobody could do anything about a connection that cannot be closed. */
+async function closeQuietly(connection: SubscribedConnection | null): Promise<void> {
+  try {
+    await connection?.close();
+  } catch {}
+}

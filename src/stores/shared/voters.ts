@@ -1,0 +1,23 @@
+import { ok, type Verdict, warn } from '../../store/finding.ts';
+
+/**
+ * Judges how many members of a cluster vote. `others`: what the members do that do not vote.
+ * `alone`: what it means that there is only one member.
+ */
+export function judgeVoters(
+  voters: number,
+  others: { readonly count: number; readonly do: string },
+  alone: string,
+): Verdict {
+  const voting = `${voters} voting ${voters === 1 ? 'member' : 'members'}`;
+  const found = others.count === 0 ? voting : `${voting}, and ${others.count} that only ${others.do}`;
+  if (voters === 1) return warn(found, alone, 'Run three or five members.');
+  const spare = Math.ceil(voters / 2) - 1;
+  const means = `Locks survive the loss of ${spare} ${spare === 1 ? 'member' : 'members'}.`;
+  if (voters % 2 === 1) return ok(found, means);
+  return warn(
+    found,
+    `${means} One member fewer would survive the same, and a smaller majority would have to agree.`,
+    'Run an odd number of members.',
+  );
+}

@@ -1,0 +1,148 @@
+import type { Clock, Timer } from '../../clock.ts';
+import type { ClaimRef, PushedGrant, Waiter } from '../../store/store.ts';
+
+/** A claim that this process waits for. */
+export interface Waiting extends ClaimRef {
+  readonly ttlMs: number;
+  readonly waiter: Waiter;
+  /** When the claim was first refused; `null` before that. */
+  enteredAtMs: number | null;
+}
+
+/** The claims of this process in the queue of one lock, in queue order. */
+interface LocalQueue {
+  readonly claims: Map<string, Waiting>;
+  /** When the hold ahead of them ends unless it is renewed, as far as this process knows. */
+  dueAtMs: number;
+  timer: Timer | null;
+}
+
+/**
+ * The waiters of this process. For each lock, only the first of them asks again when the hold ahead
+ * should have ended. The others are woken, or ask only to keep their queue positions. When the
+ * first waiter leaves, the next one takes over.
+ */
+export class WakeList {
+  readonly #clock: Clock;
+  /** Includes claims without an answer yet: a pushed grant may arrive before the answer. */
+  readonly #byId = new Map<string, Waiting>();
+  readonly #queues = new Map<string, LocalQueue>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get isEmpty(): boolean {
+    return this.#byId.size === 0;
+  }
+
+  /** The claim is about to be sent. The last waiter given counts. */
+  add({ name, id, ttlMs }: ClaimRef & { readonly ttlMs: number }, waiter: Waiter): void {
+    const enteredAtMs = this.#byId.get(id)?.enteredAtMs ?? null;
+    const waiting = { name, id, ttlMs, waiter, enteredAtMs };
+    this.#byId.set(id, waiting);
+    const queue = this.#queues.get(name);
+    if (queue?.claims.has(id) === true) queue.claims.set(id, waiting);
+  }
+
+  get(id: string): Waiting | undefined {
+    return this.#byId.get(id);
+  }
+
+  /**
+   * The claim was refused, and is in the queue. Returns how long ago it entered; `null` when a
+   * pushed grant has come meanwhile, so that the claim does not wait any more.
+   */
+  enqueue({ name, id }: ClaimRef): number | null {
+    const waiting = this.#byId.get(id);
+    if (waiting === undefined) return null;
+    let queue = this.#queues.get(name);
+    if (queue === undefined) {
+      queue = { claims: new Map(), dueAtMs: Number.POSITIVE_INFINITY, timer: null };
+      this.#queues.set(name, queue);
+    }
+    const nowMs = this.#clock.monotonicMs();
+    waiting.enteredAtMs ??= nowMs;
+    queue.claims.set(id, waiting);
+    return nowMs - waiting.enteredAtMs;
+  }
+
+  /** The claim is held, or has left the queue. */
+  remove({ name, id }: ClaimRef): void {
+    if (!this.#byId.delete(id)) return;
+    const queue = this.#queues.get(name);
+    if (queue === undefined || !queue.claims.has(id)) return;
+    const wasFirst = this.isFirst(name, id);
+    queue.claims.delete(id);
+    if (queue.claims.size === 0) {
+      queue.timer?.cancel();
+      this.#queues.delete(name);
+    } else if (wasFirst) this.#wakeWhenDue(name, queue);
+  }
+
+  /** Whether a claim of this process is in this lock's queue. */
+  hasQueue(name: string): boolean {
+    return this.#queues.has(name);
+  }
+
+  /** Whether this claim is the first waiter of this process. */
+  isFirst(name: string, id: string): boolean {
+    const first = this.#first(name);
+    return first === undefined || first.id === id;
+  }
+
+  /** The hold ahead ends in this many ms unless it is renewed. */
+  setDue(name: string, ms: number): void {
+    const queue = this.#queues.get(name);
+    if (queue !== undefined) queue.dueAtMs = this.#clock.monotonicMs() + ms;
+  }
+
+  /** Wakes the first waiter of this process after this time, whatever was set before. */
+  wakeFirstIn(name: string, ms: number): void {
+    const queue = this.#queues.get(name);
+    if (queue === undefined) return;
+    this.setDue(name, ms);
+    this.#wakeWhenDue(name, queue);
+  }
+
+  /** The claim was granted, and need not ask again. */
+  push(waiting: Waiting, grant: PushedGrant): void {
+    this.setDue(waiting.name, waiting.ttlMs);
+    this.remove(waiting);
+    waiting.waiter.wake(grant);
+  }
+
+  wakeFirst(name: string): void {
+    this.#first(name)?.waiter.wake();
+  }
+
+  wakeFirsts(): void {
+    for (const name of [...this.#queues.keys()]) this.wakeFirst(name);
+  }
+
+  /** Messages may have been missed. */
+  wakeAll(): void {
+    for (const { waiter } of [...this.#byId.values()]) waiter.wake();
+  }
+
+  clear(): void {
+    for (const queue of this.#queues.values()) queue.timer?.cancel();
+    this.#queues.clear();
+    this.#byId.clear();
+  }
+
+  #first(name: string): Waiting | undefined {
+    return this.#queues.get(name)?.claims.values().next().value;
+  }
+
+  /** For a waiter that has become the first only after its refusal. */
+  #wakeWhenDue(name: string, queue: LocalQueue): void {
+    queue.timer?.cancel();
+    queue.timer = null;
+    if (queue.dueAtMs === Number.POSITIVE_INFINITY) return;
+    queue.timer = this.#clock.startTimer(Math.max(queue.dueAtMs - this.#clock.monotonicMs(), 0), () => {
+      queue.timer = null;
+      this.wakeFirst(name);
+    });
+  }
+}
