@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 
 /**
- * Time, timers and randomness: the one seam through which the core reaches them, so that all of it can run in a simulation.
- * `virtualClock()` of `holdfast/testing` is the other implementation.
+ * Time, timers and randomness: the one seam through which the core reaches them, so that all of it
+ * can run in a simulation. `virtualClock()` of `holdfast/testing` is the other implementation.
  */
 export interface Clock {
   /** Milliseconds from an arbitrary start; never goes back. May stand still while the host sleeps. */
@@ -11,7 +11,10 @@ export interface Clock {
   wallMs(): number;
   /** From 0 up to, but not including, 1. */
   random(): number;
-  /** Calls `fire` once, not before `ms` (or 24 days) have passed. Only a timer that is told to keeps the process alive. */
+  /**
+   * Calls `fire` once, not before `ms` (or 24 days) have passed. Only a timer with
+   * `keepAlive` keeps the process alive.
+   */
   startTimer(ms: number, fire: () => void, options?: { keepAlive?: boolean }): Timer;
 }
 
@@ -23,7 +26,9 @@ export interface Timer {
   cancel(): void;
 }
 
-/** Node.js fires at once when asked to wait any longer than this, which is longer than any time that can be asked of a lock. */
+/**
+ * Node.js fires at once when a delay is longer than this. No duration of a lock is.
+ */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -35,4 +40,10 @@ export const systemClock: Clock = {
     if (options?.keepAlive !== true) timeout.unref();
     return { cancel: () => clearTimeout(timeout) };
   },
+};
+
+/** The same, with a monotonic clock on which all threads of the process agree. */
+export const threadClock: Clock = {
+  ...systemClock,
+  monotonicMs: () => Number(process.hrtime.bigint()) / 1e6,
 };

@@ -2,35 +2,64 @@ import { claimIds, defaultOwner } from './claim-id.ts';
 import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
 import { ClosedError } from './errors.ts';
-import { Events, type LockEvents } from './events.ts';
-import { Bag } from './hold/bag.ts';
-import { Commands } from './hold/command.ts';
-import type { Grant } from './hold/grant.ts';
-import { Keepalive } from './hold/keepalive.ts';
-import { StayAlive } from './hold/stay-alive.ts';
+import { type EventDetail, Events, type LockEvents } from './events.ts';
+import type { AcquireObserver } from './hold/acquire-trace.ts';
+import { CleanUp } from './hold/clean-up.ts';
+import type { HeldClaim } from './hold/held-claim.ts';
+import { ProcessRef } from './hold/process-ref.ts';
+import { Renewals } from './hold/renewals.ts';
+import type { Renewer } from './hold/renewer.ts';
 import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
+import { firstAnswer } from './store/first-answer.ts';
 import type { ClaimRef, Store, StoredClaim } from './store/store.ts';
+import { usedName } from './use.ts';
+import { pause } from './util/backoff.ts';
+import { Commands } from './util/command.ts';
+import { isStoreError } from './util/error-code.ts';
 
 /** Something that must end when the Locks closes: a pending acquire, an observer. */
 export interface Closable {
   onClose(error: ClosedError): void;
 }
 
-/** A candidate or another long-lived user of holds, which is asked to end before the holds are waited for. */
+/** A candidate or another long-lived user of holds: `close` asks it to end before it waits for the holds. */
 export interface Stoppable {
-  stop(): Promise<void>;
+  /** The election or the schedule that it serves, for people. */
+  readonly serves?: Served | undefined;
+  stop(options: { readonly drainMs: number }): Promise<void>;
 }
 
-/** What is shared by all Locks of this process that use one store. */
+/** An election in which this process stands, or a schedule of this process. */
+export interface Served {
+  readonly kind: 'election' | 'schedule';
+  readonly name: string;
+  /** The next slot of a schedule. */
+  readonly next?: Date | null;
+}
+
+/** Shared by all Locks of this process that use one store. */
 interface StoreRecord {
   users: number;
-  /** The greatest fence seen from this store: no later grant may be below it, whatever the store has forgotten meanwhile. */
+  /**
+   * The greatest fence seen from this store: no later grant may be below it, even if the store lost
+   * its data.
+   */
   fenceSeen: bigint;
 }
 
+/** How long the store may take to disconnect, once nothing is left to release. */
+const CLOSE_MS = 950;
+
+/** The pause between two tries to connect. */
+const CONNECT_PAUSE_MS = 250;
+/** A shorter try would fail for lack of time, and its error would hide the real one. */
+const CONNECT_TRY_MS = 1_000;
+
+export type MakeRenewer = (core: Core) => Renewer;
+
 const RECORDS = new WeakMap<Store, StoreRecord>();
 
-/** What the parts of one Locks share. */
+/** Shared by the parts of one Locks. */
 export class Core {
   readonly store: Store;
   readonly clock: Clock;
@@ -39,70 +68,136 @@ export class Core {
   readonly settings: Settings;
   readonly events = new Events();
   readonly commands: Commands;
-  readonly keepalive: Keepalive;
-  readonly stayAlive: StayAlive;
-  readonly grants = new Bag<Grant>();
+  /** Claims apart from other commands: `close` abandons those that are pending. */
+  readonly claims: Commands;
+  readonly renewals: Renewer;
+  readonly cleanUp: CleanUp;
+  readonly processRef: ProcessRef;
   readonly closables = new Set<Closable>();
   readonly stoppables = new Set<Stoppable>();
   readonly record: StoreRecord;
+  /** Replaced as a whole when an observer is added or removed. */
+  acquireObservers: readonly AcquireObserver[] = [];
+  /** Whether the calling code runs inside a hold of this lock; set where that is tracked. */
+  isCallerInside: (name: string) => boolean = () => false;
   isClosed = false;
+  readonly #endEvictions: (() => void) | undefined;
   #working = 0;
   #onEnd: (() => void) | null = null;
 
-  constructor(store: Store, options: LocksOptions) {
+  /** `makeRenewer`: what keeps the holds alive, unless the event loop of the caller does. */
+  constructor(store: Store, options: LocksOptions, makeRenewer?: MakeRenewer) {
     this.store = store;
     this.settings = resolveLocksOptions(options);
     this.clock = options.clock ?? systemClock;
     this.owner = options.owner ?? defaultOwner(this.clock);
     this.nextId = claimIds(this.owner, this.clock);
-    this.commands = new Commands(this.clock);
-    this.keepalive = new Keepalive(this);
-    this.stayAlive = new StayAlive(this.clock);
+    this.commands = new Commands(this.clock, options.commandMs);
+    this.claims = new Commands(this.clock, options.commandMs);
+    this.renewals = makeRenewer?.(this) ?? new Renewals(this);
+    this.cleanUp = new CleanUp(this);
+    this.processRef = new ProcessRef(this.clock);
     this.record = RECORDS.get(store) ?? { users: 0, fenceSeen: 0n };
     this.record.users += 1;
     RECORDS.set(store, this.record);
+    this.#endEvictions = store.onEvicted?.((id) => this.#checkEvicted(id));
   }
 
-  /** What is known of a lock now. */
+  /** Resolves once the store has answered. Rejects with the last failure after `commandMs`. */
+  connect(): Promise<void> {
+    const { commands, store } = this;
+    return this.untilReached((limitMs) => commands.run((signal) => firstAnswer(store, signal), limitMs));
+  }
+
+  /**
+   * A server that is just starting refuses connections for a moment, so failures to reach it are
+   * retried. Rejects with the last one after `commandMs`.
+   */
+  async untilReached<T>(attempt: (limitMs: number) => Promise<T>): Promise<T> {
+    const { clock, commands } = this;
+    const endMs = clock.monotonicMs() + commands.limitMs;
+    for (;;) {
+      try {
+        return await this.during(attempt(endMs - clock.monotonicMs()));
+      } catch (error) {
+        const isOver = clock.monotonicMs() + CONNECT_PAUSE_MS + CONNECT_TRY_MS > endMs;
+        if (isOver || !isStoreError(error)) throw error;
+        await this.during(pause(clock, CONNECT_PAUSE_MS));
+      }
+    }
+  }
+
+  /** Every claim of a lock. */
   read(name: string, limitMs?: number): Promise<readonly StoredClaim[]> {
-    return this.commands.run((signal) => this.store.read(name, signal), limitMs);
+    return this.during(this.commands.run((signal) => this.store.read(name, signal), limitMs));
   }
 
-  /** Tells those who listen. */
-  emit<E extends keyof LockEvents>(
-    event: E,
-    { name, id }: ClaimRef,
-    detail: Omit<LockEvents[E], 'name' | 'id' | 'owner'>,
-  ): void {
-    if (!this.events.wanted(event)) return;
-    this.events.emit(event, { name, id, owner: this.owner, ...detail } as unknown as LockEvents[E]);
+  /** Whether an event has listeners. The uncontended path asks before it builds the details. */
+  isHeard(event: keyof LockEvents): boolean {
+    return this.events.isHeard(event);
+  }
+
+  emit<E extends keyof LockEvents>(event: E, claim: ClaimRef, detail: EventDetail<E>): void {
+    this.events.tell(event, claim, detail);
+    if (!this.events.isWanted(event)) return;
+    const { name, id } = claim;
+    const emitted = { name: usedName(name).name, id, owner: this.owner, ...detail };
+    this.events.emit(event, emitted as unknown as LockEvents[E]);
   }
 
   assertOpen(): void {
     if (this.isClosed) throw new ClosedError();
   }
 
-  /** No new holds from here on; what waits is refused. */
+  /** Refuses new holds from here on, and stops every wait. */
   refuseNew(): void {
     this.isClosed = true;
     for (const closable of [...this.closables]) closable.onClose(new ClosedError());
+    this.claims.abandonAll(new ClosedError());
+  }
+
+  /** Other programs may send such messages too, so the store is asked. */
+  #checkEvicted(id: string | null): void {
+    for (const held of this.renewals.holds) if (id === null || held.ref.id === id) this.renewals.check(held);
   }
 
   /** The last Locks that used the store closes it. */
   async leaveStore(): Promise<void> {
+    this.#endEvictions?.();
     this.record.users -= 1;
     if (this.record.users > 0) return;
     RECORDS.delete(this.store);
-    // A store that cannot say goodbye to its server must not keep ours from ending.
-    await this.commands.run(() => this.store.close()).catch(() => {});
+    // A store that cannot reach its server must not keep `close` from ending.
+    await this.commands.run(() => this.store.close(), CLOSE_MS).catch(() => {});
   }
 
-  dropGrant(grant: Grant): void {
-    this.grants.delete(grant);
+  onHoldEnded(held: HeldClaim): void {
+    this.renewals.remove(held);
     this.#onEnd?.();
   }
 
-  /** An acquire or a release is under way, and closing waits for it. */
+  /** A user's call is pending: closing waits for it, and the process stays alive. */
+  beginCall(): void {
+    this.processRef.begin();
+    this.beginWork();
+  }
+
+  endCall(): void {
+    this.processRef.end();
+    this.endWork();
+  }
+
+  /** Keeps the process alive until this part of a user's call has settled. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.processRef.begin();
+    try {
+      return await work;
+    } finally {
+      this.processRef.end();
+    }
+  }
+
+  /** Background work, which only `close` waits for. */
   beginWork(): void {
     this.#working += 1;
   }
@@ -128,7 +223,7 @@ export class Core {
     this.#onEnd = null;
   }
 
-  /** Closing waits for it; whether it fails is nobody's business. */
+  /** Closing waits for this work, whether it fails or not. */
   background(work: Promise<unknown>): void {
     this.beginWork();
     const end = (): void => this.endWork();

@@ -1,16 +1,28 @@
-import { givenName } from './primitives/namespace.ts';
 import type { Mode } from './store/store.ts';
+import { usedName } from './use.ts';
+import { errorToJson, fieldsToJson } from './util/to-json.ts';
 import type { ClaimView } from './view.ts';
 
 /**
- * Every error Holdfast throws. Test the `code`, not the class: two copies of the package in one program then still agree.
+ * Every error Holdfast throws. Test the `code`, not the class: two copies of the package in one
+ * program then still agree.
  */
 export abstract class HoldfastError extends Error {
   abstract readonly code: string;
+
+  /** Name, code, message and plain fields; of a `cause` its name, code and message. */
+  toJSON(): object {
+    const { message, cause } = this;
+    const json = { ...fieldsToJson(this), message };
+    return cause instanceof Error ? { ...json, cause: errorToJson(cause) } : json;
+  }
 }
 
-/** Names come from users and from other programs: shown as they gave them, and quoted, so that nothing in them can pass for our words. */
-const quoted = (text: string): string => JSON.stringify(givenName(text));
+/**
+ * Names come from users and from other programs. They are shown unchanged and quoted, so that no
+ * name can be mistaken for a part of the message.
+ */
+const quoted = (text: string): string => JSON.stringify(usedName(text).name);
 
 const seconds = (ms: number): string => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
@@ -21,40 +33,50 @@ function describeHolder(holder: ClaimView): string {
   return `${who}${since}${until}`;
 }
 
+/**
+ * Whether the first holder is a hold of the Locks that waited: `caller` when the code that waits is
+ * inside that hold, `process` when another call of this process holds it, as far as is known.
+ */
+type SelfHeld = 'no' | 'process' | 'caller';
+
+const SELF_TEXT: Record<SelfHeld, string> = {
+  no: '%',
+  process: '%, in this process (if the waiting code holds it itself, see the option reentrant)',
+  caller: 'the waiting code itself (see the option reentrant), %',
+};
+
 function describeTimeout(
   lock: string,
   waitedMs: number,
   holders: readonly ClaimView[],
-  isOurs: boolean,
+  self: SelfHeld,
 ): string {
   const waited = `Waited ${seconds(waitedMs)} for lock ${quoted(lock)}`;
   const [first, ...others] = holders;
-  if (first === undefined) return `${waited}; nobody is seen to hold it now`;
+  if (first === undefined) return `${waited}; no holder is known now`;
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  const ours = isOurs ? 'this process itself (see the option reentrant), ' : '';
-  return `${waited}; held by ${ours}${describeHolder(first)}${more}`;
+  return `${waited}; held by ${SELF_TEXT[self].replace('%', describeHolder(first))}${more}`;
 }
 
-/** The wait ran out while somebody else held the lock. */
+/** The wait timed out while others held the lock. */
 export class AcquireTimeoutError extends HoldfastError {
   override readonly name = 'AcquireTimeoutError';
   readonly code = 'ACQUIRE_TIMEOUT';
   readonly lock: string;
   readonly waitedMs: number;
-  /** Who held it when the wait ran out; empty when the store could not say in time. */
+  /** The holders when the wait timed out; empty when the store did not answer in time. */
   readonly holders: ClaimView[];
-  /** Our place in line, 1 is next; `null` where it is not known. */
+  /** Our position in the queue, 1 is next; `null` where it is not known. */
   readonly position: number | null;
 
-  /** `isOurs`: whether the first of the holders is a hold of the very Locks that waited. */
   constructor(
     lock: string,
     waitedMs: number,
     holders: ClaimView[] = [],
     position: number | null = null,
-    isOurs = false,
+    self: SelfHeld = 'no',
   ) {
-    super(describeTimeout(lock, waitedMs, holders, isOurs));
+    super(describeTimeout(lock, waitedMs, holders, self));
     this.lock = lock;
     this.waitedMs = waitedMs;
     this.holders = holders;
@@ -62,23 +84,24 @@ export class AcquireTimeoutError extends HoldfastError {
   }
 }
 
-/** The lock's line has reached its bound; this claim did not enter it. */
-export class LineFullError extends HoldfastError {
-  override readonly name = 'LineFullError';
-  readonly code = 'LINE_FULL';
+/** The queue of the lock has reached its bound; this claim did not enter it. */
+export class QueueFullError extends HoldfastError {
+  override readonly name = 'QueueFullError';
+  readonly code = 'QUEUE_FULL';
   readonly lock: string;
-  readonly lineMax: number;
+  readonly queueMax: number;
 
-  constructor(lock: string, lineMax: number) {
-    super(`The line of lock ${quoted(lock)} is full: ${lineMax} claims are waiting`);
+  constructor(lock: string, queueMax: number) {
+    super(`The queue of lock ${quoted(lock)} is full: ${queueMax} claims are waiting`);
     this.lock = lock;
-    this.lineMax = lineMax;
+    this.queueMax = queueMax;
   }
 }
 
 /**
- * `expired`: its time ran out, unconfirmed or by `maxHoldMs`. `taken`: the store says that it is no longer ours. `session`: the session that
- * carried it ended. `closed`: the Locks was closed. `released`: it was given up normally and then asked about.
+ * `expired`: the hold was not renewed in time, or reached `maxHoldMs`. `taken`: the store says that
+ * the claim is gone. `session`: the session of the claim ended. `closed`: the Locks was closed.
+ * `released`: the hold was released normally and then used.
  */
 export type LossReason = 'expired' | 'taken' | 'session' | 'closed' | 'released';
 
@@ -100,16 +123,33 @@ export class HoldLostError extends HoldfastError {
   /** What the function returned, when `run` throws this after the function had finished. */
   readonly value: unknown;
 
-  constructor(lock: string, fence: bigint, how: LossReason, value?: unknown) {
-    super(`Lock ${quoted(lock)} is not held any more: ${LOSS_TEXT[how]}`);
+  /** `stall`: how long the event loop was blocked, where that is why the hold was lost. */
+  constructor(
+    lock: string,
+    fence: bigint,
+    how: LossReason,
+    value?: unknown,
+    stall?: { readonly blockedMs: number; readonly ttlMs: number },
+  ) {
+    const why =
+      stall === undefined
+        ? ''
+        : ` (the event loop was blocked for ${seconds(stall.blockedMs)}, the TTL is ${seconds(stall.ttlMs)})`;
+    super(`Lock ${quoted(lock)} is not held any more: ${LOSS_TEXT[how]}${why}`);
     this.lock = lock;
     this.fence = fence;
     this.how = how;
     this.value = value;
   }
+
+  /** The value is the user's own data, which may be large or secret: it stays out of logs. */
+  override toJSON(): object {
+    const { value: _, ...json } = super.toJSON() as { value?: unknown };
+    return json;
+  }
 }
 
-/** A gate has seen a newer fence for this resource: the writer is a holder of the past. */
+/** A fence gate has seen a newer fence for this resource: the writer no longer holds the lock. */
 export class StaleFenceError extends HoldfastError {
   override readonly name = 'StaleFenceError';
   readonly code = 'STALE_FENCE';
@@ -125,10 +165,13 @@ export class StaleFenceError extends HoldfastError {
   }
 }
 
-/** `no`: the command had no effect. `unknown`: it may have had. */
+/** `no`: the command had no effect. `unknown`: it may have had one. */
 export type Applied = 'no' | 'unknown';
 
-/** The backend failed or did not answer in time. Never means that a lock is held by another, and never that a hold is lost. */
+/**
+ * The backend failed or did not answer in time. Never means that a lock is held by another, and
+ * never that a hold is lost.
+ */
 export class StoreError extends HoldfastError {
   override readonly name: string = 'StoreError';
   readonly code: 'STORE' | 'QUORUM' = 'STORE';
@@ -164,7 +207,7 @@ const describeMode = (mode: Mode): string =>
     ? `a semaphore of ${mode.of} permits`
     : `${mode.kind === 'shared' ? 'a read' : 'an exclusive'} lock`;
 
-/** Two programs disagree on what kind of lock this name is, or on its number of permits. */
+/** Two programs disagree on the kind of lock of this name, or on its number of permits. */
 export class ModeMismatchError extends HoldfastError {
   override readonly name = 'ModeMismatchError';
   readonly code = 'MODE_MISMATCH';
@@ -190,7 +233,7 @@ export class UnsupportedError extends HoldfastError {
 export class InvalidArgumentError extends HoldfastError {
   override readonly name = 'InvalidArgumentError';
   readonly code = 'INVALID_ARGUMENT';
-  /** Which argument, as the caller spelled it. */
+  /** The name of the argument, as the caller spelled it. */
   readonly argument: string;
 
   constructor(argument: string, problem: string) {
@@ -199,7 +242,7 @@ export class InvalidArgumentError extends HoldfastError {
   }
 }
 
-/** Acquire after or during `close`. */
+/** The Locks, or the store, is closed or closing. */
 export class ClosedError extends HoldfastError {
   override readonly name = 'ClosedError';
   readonly code = 'CLOSED';

@@ -1,23 +1,27 @@
-import { checkCount, checkName, checkStoredName, checkType, DAY_MS, wrong } from './checks.ts';
-import { Core } from './core.ts';
+import { checkCount, checkKeys, checkName, checkType, DAY_MS, wrong } from './checks.ts';
+import { Core, type MakeRenewer } from './core.ts';
 import { InvalidArgumentError } from './errors.ts';
 import { isEvent, type LockEvents } from './events.ts';
 import type { Hold } from './hold/hold.ts';
-import { pause } from './hold/pause.ts';
 import { type AcquireOptions, DEFAULTS, type LocksOptions } from './options.ts';
 import { AllLock, type HoldAll } from './primitives/all.ts';
 import { type Election, NamedElection } from './primitives/election.ts';
 import type { Lockable } from './primitives/lockable.ts';
 import { mutex } from './primitives/mutex.ts';
-import { type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
+import { forget, type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
 import { type RateLimit, type RateLimitOptions, rateLimit } from './primitives/rate-limit.ts';
 import { type ReadWriteLock, readWriteLock } from './primitives/read-write-lock.ts';
 import { type Semaphore, type SemaphoreOptions, semaphore } from './primitives/semaphore.ts';
+import type { Finding } from './store/finding.ts';
 import type { Store } from './store/store.ts';
+import { slotIn, slotName, slotPrefix, storedName, USES, type Use, usedName } from './use.ts';
+import { pause } from './util/backoff.ts';
 import { type LockView, viewLock } from './view.ts';
 
 /** All locks of one store, for one owner. */
 export interface Locks extends AsyncDisposable {
+  /** Shown as the holder of a lock. */
+  readonly owner: string;
   /** `mutex(name).run(fn, options)`. */
   withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
   /** One holder at a time. */
@@ -31,27 +35,39 @@ export interface Locks extends AsyncDisposable {
   /** One leader at a time, on the mutex of that name. */
   election(name: string, options?: AcquireOptions): Election;
   /**
-   * Runs the function on one node only, and not again for `rememberMs` after it has finished. It has names of its own. When the function throws, nothing is remembered.
-   * When the store did not confirm that it is done, that is tried on for as long as the claim stands, and the `releaseFailed` event tells of it: it may be forgotten then.
-   * Rejects with `UnsupportedError` on a store that does not remember.
+   * Runs the function in one process only, and not again for `rememberMs` after it has finished. It
+   * has names of its own. When the function throws, nothing is remembered. When the store did not
+   * confirm that the run is done, that is retried for as long as the claim stands, and the
+   * `releaseFailed` event reports it: the run may be forgotten then. Rejects with
+   * `UnsupportedError` on a store that does not remember.
    */
   once<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: OnceOptions): Promise<OnceOutcome<T>>;
   /** At most `permits` taken in any window of `perMs`. It has names of its own. */
   rateLimit(name: string, options: RateLimitOptions): RateLimit;
-  /** Who holds a lock and who waits for it, in order. */
-  inspect(name: string): Promise<LockView>;
-  /** Every lock with a claim whose name begins with the prefix. */
+  /** Lets a finished `once` run again. False when no finished run of that name is remembered. */
+  forget(name: string): Promise<boolean>;
+  /** The holders of a lock and its waiters, in order. `use`: `'lock'` unless set. */
+  inspect(name: string, options?: { use?: Use | undefined }): Promise<LockView>;
+  /** Every lock, `once`, rate limit and schedule with a claim whose name begins with the prefix. */
   list(prefix?: string): AsyncIterable<LockView>;
-  /** Takes a hold, or a place in line, away from exactly that claim. False when it was gone. */
-  evict(name: string, claim: { id: string }): Promise<boolean>;
+  /** Takes a hold, or a queue position, away from exactly that claim. False when it was gone. */
+  evict(name: string, claim: { id: string }, options?: { use?: Use | undefined }): Promise<boolean>;
+  /**
+   * What this set-up can and cannot promise: the checks of the store and those that hold for every
+   * store. A check that fails is a finding of level `unknown`. Rejects with a `StoreError` when the
+   * store is out of reach. Takes up to about twice `commandMs`.
+   */
+  diagnose(): Promise<Finding[]>;
   /** Calls the listener for each such event of this Locks. The result removes it. */
   on<E extends keyof LockEvents>(event: E, listener: (e: LockEvents[E]) => void): () => void;
-  /** Releases every hold of this Locks. Resolves to how many were given up. */
+  /** Releases every hold of this Locks. Resolves to their number. */
   releaseAll(): Promise<number>;
   /**
-   * No new holds (`ClosedError`) and no more candidates; waits at most `drainMs` (default 10,000) for the running holds, tells those that are left through their signals and
-   * releases them, and disconnects the store once no other Locks of this process uses it. Never rejects for a store that is out of reach; that one costs about 10 s more
-   * at most, and its leases run out by themselves.
+   * No new holds (`ClosedError`) and no more candidates; waits at most `drainMs` (default 10,000)
+   * for the running holds, aborts the signals of those that are left and releases them, and
+   * disconnects the store once no other Locks of this process uses it. Never rejects for a store
+   * that is out of reach; such a store costs about 10 s more at most, and its leases expire by
+   * themselves.
    */
   close(options?: { drainMs?: number | undefined }): Promise<void>;
 }
@@ -60,8 +76,58 @@ export interface Locks extends AsyncDisposable {
 export function createLocks(store: Store, options: LocksOptions = {}): Locks {
   // Its type only: a URL may hold a password.
   if (typeof store?.claim !== 'function')
-    throw new InvalidArgumentError('store', `must be a store, not a URL; got ${typeof store}`);
+    throw new InvalidArgumentError('store', `must be a store${storeHint(store)}; got ${typeof store}`);
+  // A store that was made in this thread cannot be used from another.
+  const renewal = options?.renewal ?? 'inline';
+  if (renewal !== 'inline') throw wrong('renewal', 'inline', renewal);
   return new StoreLocks(new Core(store, options));
+}
+
+/**
+ * What the Locks is made of, for entries of this package that build on it. Throws
+ * `InvalidArgumentError` for anything but a Locks.
+ */
+export function coreOf(locks: Locks): Core {
+  return StoreLocks.coreOf(locks);
+}
+
+/** The same, for a store that was opened for these locks alone. Unless told not to, it connects. */
+export async function connectLocks(
+  store: Store,
+  options: LocksOptions,
+  makeRenewer?: MakeRenewer,
+): Promise<Locks> {
+  const core = new Core(store, options, makeRenewer);
+  const locks = new StoreLocks(core);
+  if (options.connect === false) return locks;
+  try {
+    await core.connect();
+  } catch (error) {
+    await locks.close({ drainMs: 0 });
+    throw error;
+  }
+  return locks;
+}
+
+/** The call that makes a store of the value that the user has passed. */
+function storeHint(got: unknown): string {
+  if (typeof got === 'string') return ', not a URL: use openLocks(url)';
+  const has = (...methods: string[]): boolean =>
+    methods.every((method) => typeof (got as Record<string, unknown> | null)?.[method] === 'function');
+  if (has('sendCommand')) return ': pass redisStore(client) of holdfast/redis';
+  if (has('query', 'getConnection')) return ': pass mysqlStore(pool) of holdfast/mysql';
+  if (has('query', 'connect') || has('unsafe', 'begin'))
+    return ': pass postgresLeaseStore(pool) of holdfast/postgres';
+  if (has('lease', 'watch', 'put')) return ': pass etcdStore(client) of holdfast/etcd';
+  if (has('getChildren', 'getSessionId')) return ': pass zookeeperStore(client) of holdfast/zookeeper';
+  if (has('prepare', 'exec')) return ': pass sqliteStore(database) of holdfast/sqlite';
+  return '';
+}
+
+function storedNameOf(name: string, options: { use?: Use | undefined } = {}): string {
+  const { use = 'lock' } = checkKeys(options, ['use']);
+  if (!USES.includes(use)) throw wrong('use', `one of ${USES.join(', ')}`, use);
+  return storedName(use, checkName(name));
 }
 
 class StoreLocks implements Locks {
@@ -70,6 +136,16 @@ class StoreLocks implements Locks {
 
   constructor(core: Core) {
     this.#core = core;
+  }
+
+  static coreOf(locks: Locks): Core {
+    const isLocks = typeof locks === 'object' && locks !== null && #core in locks;
+    if (!isLocks) throw wrong('locks', 'the result of createLocks or openLocks', locks);
+    return locks.#core;
+  }
+
+  get owner(): string {
+    return this.#core.owner;
   }
 
   async withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
@@ -104,36 +180,72 @@ class StoreLocks implements Locks {
     return rateLimit(this.#core, name, options);
   }
 
-  async inspect(name: string): Promise<LockView> {
-    return await this.#view(checkStoredName(name));
+  async forget(name: string): Promise<boolean> {
+    return await forget(this.#core, name);
+  }
+
+  async inspect(name: string, options?: { use?: Use | undefined }): Promise<LockView> {
+    const stored = storedNameOf(name, options);
+    const view = await this.#view(stored);
+    if (options?.use !== 'schedule' || view.kind !== null) return view;
+    // Between its runs, a schedule is shown by its slots.
+    for await (const slot of this.#listStored(slotPrefix(name))) return slot;
+    return view;
   }
 
   async *list(prefix = ''): AsyncIterable<LockView> {
-    if (prefix !== '') checkName(prefix, 'prefix');
+    if (prefix === '') yield* this.#listStored('');
+    else {
+      checkName(prefix, 'prefix');
+      for (const use of USES) yield* this.#listStored(storedName(use, prefix));
+    }
+  }
+
+  async *#listStored(prefix: string): AsyncIterable<LockView> {
     const { commands, store } = this.#core;
     const names = store.list(prefix)[Symbol.asyncIterator]();
+    const slots = new Map<string, number>();
+    const running = new Set<string>();
     try {
-      // Each step has its time limit: a look must not hang on a store that is silent.
+      // Each step has a time limit of its own, so that a silent store cannot hang the listing.
       for (;;) {
-        const { done, value: name } = await commands.run(() => names.next());
-        if (done === true) return;
+        const { done, value: name } = await this.#core.during(commands.run(() => names.next()));
+        if (done === true) break;
+        const slotMs = slotIn(name);
+        if (slotMs !== null) {
+          const schedule = usedName(name).name;
+          slots.set(schedule, Math.max(slotMs, slots.get(schedule) ?? slotMs));
+          continue;
+        }
         const view = await this.#view(name);
-        if (view.kind !== null) yield view;
+        if (view.kind === null) continue;
+        if (view.use === 'schedule') running.add(view.name);
+        yield view;
+      }
+      // However many slots are remembered, a schedule is shown once: its run, or its latest slot.
+      for (const [schedule, slotMs] of slots) {
+        if (!running.has(schedule)) yield await this.#view(slotName(schedule, slotMs));
       }
     } finally {
       names.return?.()?.catch(() => {});
     }
   }
 
-  async evict(name: string, claim: { id: string }): Promise<boolean> {
-    checkStoredName(name);
+  async evict(name: string, claim: { id: string }, options?: { use?: Use | undefined }): Promise<boolean> {
+    const stored = storedNameOf(name, options);
     if (typeof claim?.id !== 'string' || claim.id === '') throw wrong('claim', 'one with an id', claim);
     const { commands, store, clock } = this.#core;
-    const ref = { name, id: claim.id };
+    const ref = { name: stored, id: claim.id };
     const startedMs = clock.monotonicMs();
-    const evicted = await commands.run((signal) => store.evict(ref, signal));
+    const evicted = await this.#core.during(commands.run((signal) => store.evict(ref, signal)));
     if (evicted) this.#core.emit('evicted', ref, { tookMs: clock.monotonicMs() - startedMs });
     return evicted;
+  }
+
+  async diagnose(): Promise<Finding[]> {
+    this.#core.assertOpen();
+    const { diagnose } = await import('./diagnose.ts');
+    return await this.#core.during(diagnose(this.#core));
   }
 
   on<E extends keyof LockEvents>(event: E, listener: (e: LockEvents[E]) => void): () => void {
@@ -143,14 +255,14 @@ class StoreLocks implements Locks {
   }
 
   async releaseAll(): Promise<number> {
-    const results = await Promise.allSettled([...this.#core.grants.all].map((grant) => grant.release()));
+    const results = await Promise.allSettled(this.#core.renewals.holds.map((held) => held.release()));
     return results.filter((result) => result.status === 'fulfilled' && result.value).length;
   }
 
   async close(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    checkType('options', options, 'object');
+    checkKeys(options, ['drainMs']);
     const drainMs = checkCount('drainMs', options.drainMs ?? DEFAULTS.drainMs, 0, DAY_MS);
-    this.#closing ??= this.#close(drainMs);
+    this.#closing ??= this.#core.during(this.#close(drainMs));
     await this.#closing;
   }
 
@@ -161,14 +273,15 @@ class StoreLocks implements Locks {
   async #close(drainMs: number): Promise<void> {
     const core = this.#core;
     core.refuseNew();
-    const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop()));
-    await this.#until(() => core.grants.all.length === 0, drainMs);
-    for (const grant of [...core.grants.all]) grant.interrupt('closed');
+    const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop({ drainMs })));
+    await this.#until(() => core.renewals.isEmpty, drainMs);
+    for (const held of core.renewals.holds) held.interrupt('closed');
     void this.releaseAll();
-    // Those releases, and what is left in the background gets one command's time, no more: the leases run out by themselves.
-    await this.#until(() => !core.isBusy, DEFAULTS.commandMs);
+    // Those releases, and what is left in the background gets one command's time, no more: the
+    // leases run out by themselves.
+    await this.#until(() => !core.isBusy, core.commands.limitMs);
     await Promise.race([stopped, pause(core.clock, DEFAULTS.explainMs)]);
-    core.keepalive.close();
+    core.renewals.close();
     await core.leaveStore();
   }
 

@@ -1,16 +1,19 @@
-import { checkCount, checkDuration, checkOwner, checkType, DAY_MS, wrong } from './checks.ts';
+import { checkCount, checkDuration, checkKeys, checkOwner, checkType, DAY_MS, wrong } from './checks.ts';
 import { type Clock, FOREVER_MS } from './clock.ts';
-import { encodeMetadata, type JsonObject } from './json.ts';
+import { encodeMetadata, type JsonObject } from './util/json.ts';
 
-/** Bounds on how often a waiter asks when its store cannot say when to ask again. */
+/** How often a waiter polls when its store cannot say when to ask again. */
 export interface PollBounds {
   readonly min: number;
   readonly max: number;
 }
 
-/** What holds for every lock of one Locks unless a call says otherwise. All durations are whole milliseconds. */
+/**
+ * What applies to every lock of one Locks unless a call says otherwise. All durations are whole
+ * milliseconds.
+ */
 export interface LocksOptions {
-  /** How long a hold outlives a silent holder. Default 30,000. */
+  /** How long a hold lasts without a renewal. Default 30,000. */
   readonly ttlMs?: number | undefined;
   /** How long `acquire` waits. 0: one try. `Infinity` is allowed. Default 10,000. */
   readonly waitMs?: number | undefined;
@@ -21,25 +24,43 @@ export interface LocksOptions {
   /** Renewal stops here, then the hold is lost. Default `Infinity`. */
   readonly maxHoldMs?: number | undefined;
   /**
-   * The safety net behind push wake-up: the interval doubles from `min` to `max`, with full jitter. Used where the store cannot
-   * say when to ask again; when set, it also bounds what the store says. Default 50 to 1,000.
+   * The safety net behind wake-ups: the poll interval doubles from `min` to `max`, with full jitter.
+   * Used where the store cannot say when to ask again; when set, it also bounds what the store
+   * says. Default 50 to 1,000.
    */
   readonly pollMs?: PollBounds | undefined;
-  /** Shown to people who ask who holds a lock: 1 to 128 printable characters. Default `host:pid:random`. */
+  /** Shown as the holder of a lock: 1 to 128 printable characters. Default `host:pid:random`. */
   readonly owner?: string | undefined;
-  /** Shown too. Plain JSON, 4 KiB at most once encoded. */
+  /** Shown with the owner. Plain JSON, 4 KiB at most once encoded. */
   readonly metadata?: JsonObject | undefined;
-  /** `inline`, the default. `thread` is not built yet: `openLocks` rejects it with `UnsupportedError`, `createLocks` with `InvalidArgumentError`. */
+  /**
+   * How long a command may take. Without an answer by then, its outcome is unknown.
+   * Default 5,000.
+   */
+  readonly commandMs?: number | undefined;
+  /**
+   * `openLocks` only: whether it connects and waits for the store's first answer. Default true;
+   * with false the first call connects.
+   */
+  readonly connect?: boolean | undefined;
+  /**
+   * `inline`, the default: renewals stop while the event loop is blocked. `thread`, with `openLocks`
+   * only and not with `memory:`: renewals run in a thread of their own, for at most 10 minutes without
+   * a turn of the event loop.
+   */
   readonly renewal?: 'inline' | 'thread' | undefined;
   /** For tests: `virtualClock()`. */
   readonly clock?: Clock | undefined;
 }
 
-/** What one call, or one primitive, sets for itself. What is left out is as the primitive, or else the Locks, has it. Durations are whole milliseconds. */
+/**
+ * What one call, or one primitive, sets for itself. An option that is left out is as for the
+ * primitive, or else as for the Locks. Durations are whole milliseconds.
+ */
 export interface AcquireOptions {
-  /** How long the hold outlives a silent holder. */
+  /** How long the hold lasts without a renewal. */
   readonly ttlMs?: number | undefined;
-  /** How long to wait for it. 0: one try. `Infinity` is allowed. */
+  /** How long to wait for the lock. 0: one try. `Infinity` is allowed. */
   readonly waitMs?: number | undefined;
   /** Keep the hold alive until it is released. */
   readonly renew?: boolean | undefined;
@@ -49,11 +70,15 @@ export interface AcquireOptions {
   readonly maxHoldMs?: number | undefined;
   /** Replaces the metadata of the Locks for this claim. */
   readonly metadata?: JsonObject | undefined;
-  /** Ends the wait; `acquire` then rethrows `signal.reason`. It does not touch a hold that was already returned. */
+  /**
+   * Ends the wait; `acquire` then rethrows `signal.reason`. It does not touch a hold that was
+   * already returned.
+   */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Inside a `run` or `withLock` that said so too, taking the same lock again gives a hold on the same claim instead of
-   * waiting for itself. Follows the asynchronous context, not the process. Default false.
+   * Inside a `run` or `withLock` with the same option, acquiring the same lock gives a hold on the
+   * same claim instead of waiting for itself. Follows the asynchronous context, not the process.
+   * Default false.
    */
   readonly reentrant?: boolean | undefined;
 }
@@ -66,12 +91,38 @@ export interface Settings {
   readonly renewEveryMs: number | null;
   readonly maxHoldMs: number;
   readonly pollMs: PollBounds;
-  /** Whether the user set `pollMs`, so that it bounds the store's own word. */
+  /** Whether the user set `pollMs`, so that it also bounds what the store says. */
   readonly pollBound: boolean;
   readonly note: string;
   readonly signal: AbortSignal | undefined;
   readonly reentrant: boolean;
 }
+
+export const ACQUIRE_KEYS = [
+  'ttlMs',
+  'waitMs',
+  'renew',
+  'renewEveryMs',
+  'maxHoldMs',
+  'metadata',
+  'signal',
+  'reentrant',
+] as const;
+
+const LOCKS_KEYS = [
+  'ttlMs',
+  'waitMs',
+  'renew',
+  'renewEveryMs',
+  'maxHoldMs',
+  'pollMs',
+  'owner',
+  'metadata',
+  'commandMs',
+  'renewal',
+  'connect',
+  'clock',
+] as const;
 
 /** Every default, once. */
 export const DEFAULTS = {
@@ -86,41 +137,60 @@ export const DEFAULTS = {
     reentrant: false,
   },
   pollMs: { min: 50, max: 1_000 },
-  /** The share of what the store granted after which a hold is renewed: two more tries fit before the deadline. */
+  /**
+   * The share of what the store granted after which a hold is renewed: two more tries fit before
+   * the deadline.
+   */
   renewShare: 1 / 3,
-  /** Clocks of different machines may run apart by this share of a validity, plus a fixed part for rounding. */
+  /**
+   * Clocks of different machines may run apart by this share of a validity, plus a fixed part for
+   * rounding.
+   */
   driftShare: 0.01,
   driftMs: 2,
-  /** No answer after this long is an unknown answer. */
+  /** Without an answer after this time, the outcome of a command is unknown. */
   commandMs: 5_000,
-  /** The delays after which work in the background is tried again. */
+  /** The delays between retries of background work. */
   retryMs: { min: 100, max: 5_000 },
-  /** How long a time-out may spend on finding out who holds the lock. */
+  /** How long a time-out may spend on reading the holders of the lock. */
   explainMs: 1_000,
   /** How long `close` waits for running holds. */
   drainMs: 10_000,
-  /** How many claims may wait in one line. */
-  lineMax: 10_000,
-  /** How long a place in line lives unless it is asked for again, at least. */
+  /** How many claims may wait in one queue. */
+  queueMax: 10_000,
+  /** How long a queue position lives, at least, unless its claim is sent again. */
   placeMs: 30_000,
 } as const;
 
-/** Checks what does not change from call to call and gives the settings that every call starts from. */
+/** Checks the options that do not change from call to call, and fills in the defaults. */
 export function resolveLocksOptions(options: LocksOptions): Settings {
-  checkType('options', options, 'object');
+  checkKeys(options, LOCKS_KEYS);
   const renewal = options.renewal ?? 'inline';
-  if (renewal !== 'inline') throw wrong('renewal', 'inline', renewal);
-  const pollMs = options.pollMs ?? DEFAULTS.pollMs;
+  if (renewal !== 'inline' && renewal !== 'thread') throw wrong('renewal', 'inline or thread', renewal);
+  const pollMs = checkKeys(options.pollMs ?? DEFAULTS.pollMs, ['min', 'max'], 'pollMs');
+  checkType('connect', options.connect ?? true, 'boolean');
+  checkDuration('commandMs', options.commandMs ?? DEFAULTS.commandMs);
   checkDuration('pollMs.min', pollMs.min);
   checkCount('pollMs.max', pollMs.max, pollMs.min, DAY_MS);
   if (options.owner !== undefined) checkOwner(options.owner);
-  return resolve({ ...DEFAULTS.settings, pollMs, pollBound: options.pollMs !== undefined }, options);
+  const base = { ...DEFAULTS.settings, pollMs, pollBound: options.pollMs !== undefined };
+  return overlay(base, options);
 }
 
-/** Lays a call's options over those of its primitive. Throws `InvalidArgumentError` before anything is sent. */
-export function resolve(base: Settings, options: AcquireOptions | undefined): Settings {
+/**
+ * Lays the options of a call over those of its primitive. `more`: further keys that this call knows.
+ * Throws `InvalidArgumentError` before anything is sent.
+ */
+export function resolve(
+  base: Settings,
+  options: AcquireOptions | undefined,
+  more: readonly string[] = [],
+): Settings {
   if (options === undefined) return base;
-  checkType('options', options, 'object');
+  return overlay(base, checkKeys(options, more.length === 0 ? ACQUIRE_KEYS : [...ACQUIRE_KEYS, ...more]));
+}
+
+function overlay(base: Settings, options: AcquireOptions): Settings {
   const settings: Settings = {
     ...base,
     ttlMs: checkDuration('ttlMs', options.ttlMs ?? base.ttlMs),

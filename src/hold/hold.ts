@@ -1,37 +1,64 @@
 import { checkDuration } from '../checks.ts';
 import type { Core } from '../core.ts';
-import type { Grant } from './grant.ts';
+import { usedName } from '../use.ts';
+import type { JsonObject } from '../util/json.ts';
+import { metadataIn } from '../view.ts';
+import type { HeldClaim } from './held-claim.ts';
 
-/** A granted claim in its owner's hands. */
+/** A granted claim, as its owner sees it. */
 export interface Hold extends AsyncDisposable {
   readonly name: string;
   /** The claim's id, unique for ever. */
   readonly id: string;
-  /** Strictly greater than that of every earlier hold of the same lock. Give it to a gate only from an exclusive hold. */
+  /** The owner of the Locks that acquired it. */
+  readonly owner: string;
+  readonly metadata: JsonObject | null;
+  readonly heldForMs: number;
+  /**
+   * Strictly greater than that of every earlier hold of the same lock. Pass it to a fence gate only
+   * from an exclusive hold.
+   */
   readonly fence: bigint;
-  /** Aborts, with a `HoldLostError`, the moment the hold can no longer be trusted. A normal release does not abort it. */
+  /**
+   * Aborts, with a `HoldLostError`, the moment the hold can no longer be trusted. A normal release
+   * does not abort it.
+   */
   readonly signal: AbortSignal;
-  /** How long it can still be trusted without another renewal, by the local clocks; 0 once lost or released. */
+  /**
+   * How long it can still be trusted without another renewal, by the local clocks; 0 once lost or
+   * released.
+   */
   readonly remainingMs: number;
-  /** Throws `HoldLostError` unless the hold can be trusted at this very instant. Asks the clocks, not the store. */
+  /**
+   * Throws `HoldLostError` unless the hold can be trusted at this very instant. Asks the clocks,
+   * not the store.
+   */
   assertHeld(): void;
   /**
-   * Renews now, and from now on for `ttlMs` at a time (by default as before). Rejects with `HoldLostError` when it is lost, and with a
-   * `StoreError` when the store did not confirm it; the hold then stands for `remainingMs`.
+   * Renews now, and from now on for `ttlMs` at a time (by default as before). Rejects with
+   * `HoldLostError` when it is lost, and with a `StoreError` when the store did not confirm it; the
+   * hold then stands for `remainingMs`.
    */
   extend(ttlMs?: number): Promise<void>;
   /**
-   * True when this call gave it up; false when it was already gone. Rejects with a `StoreError` when the store did not say within about 5 s of
-   * trying; it is then tried on in the background until the lease must have run out, and the call may be repeated.
+   * True when this call released the hold; false when it was already gone. Rejects with a
+   * `StoreError` when the store did not confirm it within about 5 s; the release is then retried in
+   * the background until the lease must have expired, and the call may be repeated.
    */
   release(): Promise<boolean>;
 }
 
-/** A hold is bound to the process that took it: it can be shown in JSON, but neither cloned to a thread nor made again from an id. */
+/**
+ * A hold is bound to the process that acquired it: it can be converted to JSON, but neither cloned to
+ * a thread nor made again from an id.
+ */
 function toJSON(this: Hold): object {
   return {
     name: this.name,
     id: this.id,
+    owner: this.owner,
+    metadata: this.metadata,
+    heldForMs: Math.floor(this.heldForMs),
     fence: this.fence.toString(),
     remainingMs: Math.floor(this.remainingMs),
   };
@@ -40,35 +67,56 @@ function toJSON(this: Hold): object {
 /** What `console.log` asks for. */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
-export class GrantHold implements Hold {
+export class ClaimHold implements Hold {
   readonly #core: Core;
-  readonly #grant: Grant;
-  /** An own function property: `structuredClone` and `postMessage` then refuse instead of making a copy that holds nothing. */
+  readonly #held: HeldClaim;
+  /**
+   * An own function property: `structuredClone` and `postMessage` then refuse instead of making a
+   * copy that holds nothing.
+   */
   readonly toJSON: () => object = toJSON;
 
-  constructor(core: Core, grant: Grant) {
+  constructor(core: Core, held: HeldClaim) {
     this.#core = core;
-    this.#grant = grant;
+    this.#held = held;
   }
 
   get name(): string {
-    return this.#grant.ref.name;
+    return usedName(this.#held.ref.name).name;
   }
 
   get id(): string {
-    return this.#grant.ref.id;
+    return this.#held.ref.id;
+  }
+
+  get owner(): string {
+    return this.#core.owner;
+  }
+
+  get metadata(): JsonObject | null {
+    return metadataIn(this.#held.note);
+  }
+
+  get heldForMs(): number {
+    return this.#held.heldForMs;
   }
 
   get fence(): bigint {
-    return this.#grant.fence;
+    return this.#held.fence;
   }
 
+  /**
+   * After a blocked event loop the signal must be correct before any timer has run, so reading it
+   * checks the deadline.
+   */
   get signal(): AbortSignal {
-    return this.#grant.signal;
+    this.#held.checkDeadline();
+    return this.#held.signal;
   }
 
+  /** Checks the deadline: a late answer must not revive a hold that a user has seen as lost. */
   get remainingMs(): number {
-    return this.#grant.remainingMs();
+    return this.#held.checkDeadline() ? this.#held.remainingMs : 0;
   }
 
   [INSPECT](): object {
@@ -76,29 +124,28 @@ export class GrantHold implements Hold {
   }
 
   assertHeld(): void {
-    this.#grant.assertHeld();
+    this.#held.assertHeld();
   }
 
-  async extend(ttlMs: number = this.#grant.ttlMs): Promise<void> {
+  async extend(ttlMs: number = this.#held.ttlMs): Promise<void> {
     checkDuration('ttlMs', ttlMs);
-    await this.#core.keepalive.extend(this.#grant, ttlMs);
+    await this.#core.during(this.#core.renewals.extend(this.#held, ttlMs));
   }
 
   release(): Promise<boolean> {
-    return this.#grant.release();
+    return this.#held.release();
   }
 
-  /** Another hold on the same claim, for code that runs inside this one. Giving it up leaves the claim where it is. */
-  again(make: (core: Core, grant: Grant) => GrantHold): GrantHold {
-    return make(this.#core, this.#grant);
+  /**
+   * Another hold on the same claim, for code that runs inside this one. Releasing it does not release
+   * the claim.
+   */
+  again(make: (core: Core, held: HeldClaim) => ClaimHold): ClaimHold {
+    return make(this.#core, this.#held);
   }
 
-  /** Never rejects: a failed release is an event, and the lease runs out. */
+  /** Never rejects: a failed release is an event, and the lease expires. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => {});
   }
-}
-
-export function holdOn(core: Core, grant: Grant): GrantHold {
-  return new GrantHold(core, grant);
 }

@@ -1,5 +1,5 @@
 import { HoldLostError } from '../errors.ts';
-import { isStoreError } from './command.ts';
+import { isStoreError } from '../util/error-code.ts';
 
 /** What `run` needs of a hold, on one lock or on several. */
 interface Runnable {
@@ -9,19 +9,19 @@ interface Runnable {
 }
 
 /**
- * Runs `fn` under a hold and gives the hold back in every case.
+ * Runs `fn` under a hold and releases the hold in every case.
  *
  * | fn      | hold at its end | result                                                       |
  * |---------|-----------------|--------------------------------------------------------------|
  * | throws  | any             | fn's error; a failed release is attached as `releaseError`   |
  * | returns | held, released  | fn's value                                                   |
- * | returns | store silent    | fn's value, about 5 s later; the `releaseFailed` event tells |
+ * | returns | store silent    | fn's value, about 5 s later, and a `releaseFailed` event     |
  * | returns | lost            | `HoldLostError` with fn's value as its `value`               |
  */
 export async function runHeld<H extends Runnable, T>(
   hold: H,
   fn: (hold: H) => T | Promise<T>,
-  /** How to give the hold up once the function has returned. */
+  /** How to release the hold once the function has returned. */
   giveUp: () => Promise<boolean> = () => hold.release(),
 ): Promise<T> {
   let value: T;
@@ -33,7 +33,7 @@ export async function runHeld<H extends Runnable, T>(
   }
   const lost = lossOf(hold);
   if (lost !== null || !(await givenUp(hold, giveUp))) {
-    // Also when lost: the store may still think it ours, and others wait for it.
+    // Also when lost: the store may still have the claim, and others wait for the lock.
     if (lost !== null) await hold.release().catch(() => {});
     const { lock, fence, how } = (lost ?? lossOf(hold)) as HoldLostError;
     throw new HoldLostError(lock, fence, how, value);
@@ -46,7 +46,10 @@ function lossOf(hold: Runnable): HoldLostError | null {
   return hold.signal.aborted ? (hold.signal.reason as HoldLostError) : null;
 }
 
-/** False when the claim was gone. The function may have released it itself, or the store may be silent: neither is a loss. */
+/**
+ * False when the claim was gone. The function may have released it itself, or the store may be
+ * silent: neither is a loss.
+ */
 async function givenUp(hold: Runnable, giveUp: () => Promise<boolean>): Promise<boolean> {
   try {
     return (await giveUp()) || lossOf(hold) === null;

@@ -4,7 +4,7 @@ import { DEFAULTS } from '../options.ts';
 import type { ClaimRef } from '../store/store.ts';
 import { viewClaim } from '../view.ts';
 
-/** Says who holds the lock, if that can be found out soon. */
+/** An error that names the holders, if the store answers soon. */
 export async function explainTimeout(
   core: Core,
   { name, id }: ClaimRef,
@@ -13,9 +13,13 @@ export async function explainTimeout(
   try {
     const claims = await core.read(name, DEFAULTS.explainMs);
     const holders = claims.filter((claim) => claim.granted && claim.id !== id).map(viewClaim);
-    const place = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
-    const isOurs = core.grants.all.some(({ ref }) => ref.id === holders[0]?.id);
-    return new AcquireTimeoutError(name, waitedMs, holders, place < 0 ? null : place + 1, isOurs);
+    const index = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
+    const self = core.renewals.holds.some(({ ref }) => ref.id === holders[0]?.id)
+      ? core.isCallerInside(name)
+        ? 'caller'
+        : 'process'
+      : 'no';
+    return new AcquireTimeoutError(name, waitedMs, holders, index < 0 ? null : index + 1, self);
   } catch {
     return new AcquireTimeoutError(name, waitedMs);
   }

@@ -1,95 +1,125 @@
 import type { Closable, Core } from '../core.ts';
 import type { ClosedError } from '../errors.ts';
-import { onAbort } from './abort.ts';
+import type { PushedGrant, Waiter } from '../store/store.ts';
+import { type Instant, instant } from '../store/validity.ts';
+import { onAbort } from '../util/abort.ts';
+import type { HeldClaim } from './held-claim.ts';
+
+/** A grant that the store pushed, and when it arrived: its validity counts from then. */
+export interface ArrivedGrant {
+  readonly grant: PushedGrant;
+  readonly at: Instant;
+}
 
 /**
- * One caller's wait: it can be woken, it can be cut short by the caller's signal or by `close`, and it keeps the process alive once it has to
- * wait.
+ * One caller's wait. The store wakes it. The caller's signal, or `close`, stops it. Once the claim
+ * is held, a wake-up means that the hold needs a renewal now.
  */
-export class Wait implements Closable {
+export class Wait implements Waiter, Closable {
   readonly #core: Core;
-  readonly #stopListening: () => void;
-  #keepsAlive = false;
-  #rise: (() => void) | null = null;
-  #woken = false;
+  readonly #stopListening: (() => void) | null;
+  hasBegun = false;
+  /** A wake-up that no sleep has taken yet, and the grant that came with it. */
+  #isWoken = false;
+  #arrived: ArrivedGrant | null = null;
+  #endSleep: (() => void) | null = null;
   #stopped: { readonly reason: unknown } | null = null;
   #onStop: ((reason: unknown) => void) | null = null;
+  #held: HeldClaim | null = null;
 
   constructor(core: Core, signal?: AbortSignal) {
     this.#core = core;
-    this.#stopListening = onAbort(signal, () => this.#stop(signal?.reason));
-    core.closables.add(this);
+    this.#stopListening = signal === undefined ? null : onAbort(signal, () => this.#stop(signal.reason));
   }
 
-  readonly wake = (): void => {
-    if (this.#rise === null) this.#woken = true;
-    else this.#rise();
-  };
+  /** From here on `close` stops the wait as well. Throws a `ClosedError` when the Locks is closed. */
+  begin(): void {
+    if (this.hasBegun) return;
+    this.#core.assertOpen();
+    this.hasBegun = true;
+    this.#core.closables.add(this);
+  }
+
+  /** Whether anything can stop this wait: neither a signal nor `close` can during most acquires. */
+  get canStop(): boolean {
+    return this.#stopListening !== null || this.hasBegun;
+  }
+
+  wake(grant?: PushedGrant): void {
+    if (this.#held !== null) {
+      this.#core.renewals.renewNow(this.#held);
+      return;
+    }
+    if (grant !== undefined) this.#arrived = { grant, at: instant(this.#core.clock) };
+    this.#isWoken = true;
+    this.#endSleep?.();
+  }
+
+  /** The claim is held: from here on a wake-up renews the hold. */
+  onHeld(held: HeldClaim): void {
+    this.#held = held;
+  }
 
   onClose(error: ClosedError): void {
     this.#stop(error);
-  }
-
-  /** Throws the reason when the wait was cut short. */
-  throwIfStopped(): void {
-    if (this.#stopped !== null) throw this.#stopped.reason;
-  }
-
-  /** Settles as `work` does, but rejects as soon as the wait is cut short; `work` then goes on unobserved. */
-  race<T>(work: Promise<T>): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      work.then(resolve, reject);
-      this.throwIfStopped();
-      this.#onStop = reject;
-    });
-  }
-
-  /** Calls back when the wait is cut short, if that is not over before: `null` ends it. */
-  onStop(callback: ((reason: unknown) => void) | null): void {
-    this.#onStop = callback;
-  }
-
-  /** Resolves after a wake-up, also one that came before, after `ms`, or when the wait is cut short. */
-  sleep(ms: number): Promise<void> {
-    if (this.#woken) {
-      this.#woken = false;
-      return Promise.resolve();
-    }
-    return new Promise<void>((resolve) => {
-      const timer = this.#core.clock.startTimer(ms, this.wake);
-      this.#rise = () => {
-        this.#rise = null;
-        timer.cancel();
-        resolve();
-      };
-    });
-  }
-
-  /** From here on the process must not end before the wait does. */
-  keepProcessAlive(): void {
-    this.#keepsAlive = true;
-    this.#core.stayAlive.begin();
-  }
-
-  end(): void {
-    if (this.#keepsAlive) this.#core.stayAlive.end();
-    this.#stopListening();
-    this.#core.closables.delete(this);
   }
 
   get isStopped(): boolean {
     return this.#stopped !== null;
   }
 
+  /** Throws the caller's reason, or a `ClosedError`, when the wait was stopped. */
+  throwIfStopped(): void {
+    if (this.#stopped !== null) throw this.#stopped.reason;
+  }
+
+  /** Settles as `work` does, but rejects as soon as the wait is stopped. */
+  race<T>(work: Promise<T>): Promise<T> {
+    if (!this.canStop) return work;
+    return new Promise<T>((resolve, reject) => {
+      work.then(resolve, reject);
+      if (this.#stopped === null) this.#onStop = reject;
+      else reject(this.#stopped.reason);
+    });
+  }
+
+  /** Forgets earlier wake-ups: the claim that is sent now answers them. */
+  clear(): void {
+    this.#isWoken = false;
+    this.#arrived = null;
+  }
+
+  /**
+   * Resolves after a wake-up (at once for one that came since `clear`), after `ms`, or when the
+   * wait is stopped. Resolves to the pushed grant, if one came.
+   */
+  async sleep(ms: number): Promise<ArrivedGrant | null> {
+    if (!this.#isWoken) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#core.clock.startTimer(ms, resolve);
+        this.#endSleep = () => {
+          timer.cancel();
+          resolve();
+        };
+      });
+      this.#endSleep = null;
+    }
+    const arrived = this.#arrived;
+    this.clear();
+    return arrived;
+  }
+
+  end(): void {
+    this.#stopListening?.();
+    if (!this.hasBegun) return;
+    this.hasBegun = false;
+    this.#core.closables.delete(this);
+  }
+
   #stop(reason: unknown): void {
     if (this.#stopped !== null) return;
     this.#stopped = { reason };
-    this.wake();
+    this.#endSleep?.();
     this.#onStop?.(reason);
   }
-}
-
-/** Ends a watch, also one that has not begun yet. */
-export function disposeQuietly(watch: Promise<AsyncDisposable> | null): void {
-  watch?.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});
 }

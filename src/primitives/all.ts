@@ -2,14 +2,19 @@ import { checkName, checkType, wrong } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
-import { type Hold, holdOn, INSPECT } from '../hold/hold.ts';
-import { pause } from '../hold/pause.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import { ClaimHold, type Hold, INSPECT } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, DEFAULTS, resolve, type Settings } from '../options.ts';
-import type { Lockable } from './lockable.ts';
+import { pause } from '../util/backoff.ts';
+import type { JsonObject } from '../util/json.ts';
+import type { Lockable, TryRunOutcome } from './lockable.ts';
 import { EXCLUSIVE } from './mutex.ts';
 
-/** Several locks held at once. There is no common fence: ask for each lock's own. Each has a claim of its own, whose id begins with this `id`. */
+/**
+ * Several locks held at once. There is no common fence: each lock has its own, from `fenceOf`. Each
+ * lock has a claim of its own, whose id begins with this `id`.
+ */
 export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
   /** Sorted, each once. */
   readonly names: readonly string[];
@@ -18,8 +23,10 @@ export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
 }
 
 /**
- * All of these locks or none. First all of them are tried at once, which a store may send as one call. When that fails they are taken one after the other in the order
- * of their names' bytes, the same in every program, so that no two can wait for each other in a circle; what was taken is given back when one cannot be had.
+ * All of these locks or none. First all of them are tried at once, which a store may send as one
+ * call. When that fails they are taken one after the other in the order of their names' bytes, the
+ * same in every program, so that no cycle of waiters can arise. When one of them cannot be acquired,
+ * the others are released.
  */
 export class AllLock implements Lockable<HoldAll> {
   readonly #core: Core;
@@ -44,7 +51,7 @@ export class AllLock implements Lockable<HoldAll> {
     for (;;) {
       const hold = await this.#takeInTurn(settings, startedMs);
       if (hold !== null) return hold;
-      // One of the first was lost while we waited for the last: begin again with what is left of the wait.
+      // One of the first was lost during the wait for the last: start again with the rest of the wait.
       const waitedMs = clock.monotonicMs() - startedMs;
       if (waitedMs >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs);
     }
@@ -59,18 +66,27 @@ export class AllLock implements Lockable<HoldAll> {
     return await runHeld(await this.acquire(options), fn);
   }
 
-  /** Waits for none of them. `isQuiet`: a refusal is not the end of it, and nobody has to hear of it. */
+  async tryRun<T>(
+    fn: (hold: HoldAll) => T | Promise<T>,
+    options?: Omit<AcquireOptions, 'waitMs'>,
+  ): Promise<TryRunOutcome<T>> {
+    checkType('fn', fn, 'function');
+    const hold = await this.tryAcquire(options);
+    return hold === null ? { ran: false } : { ran: true, value: await runHeld(hold, fn) };
+  }
+
+  /** Waits for none of them. `isQuiet`: a refusal is not final, so no event reports it. */
   async #takeAtOnce(settings: Settings, isQuiet: boolean): Promise<HoldAll | null> {
     const id = this.#core.nextId();
     const tries = this.#names.map((name, n) =>
-      tryAcquire(this.#core, { name, id: `${id}.${n}`, mode: EXCLUSIVE, settings, isQuiet }, holdOn),
+      tryAcquire(this.#core, { name, id: `${id}.${n}`, mode: EXCLUSIVE, settings, isQuiet }),
     );
-    const settled = (await Promise.allSettled(tries)) as { readonly value?: Hold | null }[];
+    const settled = (await Promise.allSettled(tries)) as { readonly value?: HeldClaim | null }[];
     const hold = await this.#keep(
       id,
-      settled.flatMap(({ value }) => value ?? []),
+      settled.flatMap(({ value }) => (value ? new ClaimHold(this.#core, value) : [])),
     );
-    // Throws what the first to fail did.
+    // Throws the first error.
     await Promise.all(tries);
     return hold;
   }
@@ -81,8 +97,8 @@ export class AllLock implements Lockable<HoldAll> {
     let all: HoldAll | null = null;
     try {
       for (const name of this.#names) {
-        const want = { name, id: `${id}.${holds.length}`, mode: EXCLUSIVE, settings, startedMs };
-        holds.push(await acquire(this.#core, want, holdOn));
+        const request = { name, id: `${id}.${holds.length}`, mode: EXCLUSIVE, settings, startedMs };
+        holds.push(new ClaimHold(this.#core, await acquire(this.#core, request)));
       }
     } finally {
       all = await this.#keep(id, holds);
@@ -90,12 +106,13 @@ export class AllLock implements Lockable<HoldAll> {
     return all;
   }
 
-  /** All of them, or none: then they are given back. */
+  /** All of them, or none: then those that were acquired are released. */
   async #keep(id: string, holds: readonly Hold[]): Promise<HoldAll | null> {
     if (holds.length === this.#names.length && holds.every((hold) => hold.remainingMs > 0))
       return new Holds(id, holds);
     const given = Promise.allSettled(holds.map((hold) => hold.release()));
-    // Not for long: a release that fails is tried again in the background, and must not hide why we give them back.
+    // A release that fails is retried in the background. It must neither delay nor hide the reason
+    // for the release.
     await Promise.race([given, pause(this.#core.clock, DEFAULTS.explainMs)]);
     return null;
   }
@@ -117,7 +134,7 @@ class Holds implements HoldAll {
   readonly names: readonly string[];
   readonly #holds: readonly Hold[];
   #signal: AbortSignal | null = null;
-  /** An own function property, as that of a `Hold`: no copy of it can be sent to a thread. */
+  /** An own function property, as on a `Hold`: no copy of the object can be sent to a thread. */
   readonly toJSON = (): object => ({
     names: this.names,
     id: this.id,
@@ -141,10 +158,22 @@ class Holds implements HoldAll {
   }
 
   get signal(): AbortSignal {
-    // Each part's own signal notices a loss by time when asked.
+    // Reading the signal of each part notices a loss by time.
     const parts = this.#holds.map((hold) => hold.signal);
     this.#signal ??= AbortSignal.any(parts);
     return this.#signal;
+  }
+
+  get owner(): string {
+    return this.#holds[0]?.owner ?? '';
+  }
+
+  get metadata(): JsonObject | null {
+    return this.#holds[0]?.metadata ?? null;
+  }
+
+  get heldForMs(): number {
+    return Math.min(...this.#holds.map((hold) => hold.heldForMs));
   }
 
   get remainingMs(): number {
@@ -159,7 +188,7 @@ class Holds implements HoldAll {
     await Promise.all(this.#holds.map((hold) => hold.extend(ttlMs)));
   }
 
-  /** True when this call gave all of them up. All are tried before the first failure is thrown. */
+  /** True when this call released all of them. All are tried before the first failure is thrown. */
   async release(): Promise<boolean> {
     const releases = this.#holds.map((hold) => hold.release());
     await Promise.allSettled(releases);

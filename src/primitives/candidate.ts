@@ -1,70 +1,84 @@
-import { show } from '../checks.ts';
-import type { Core, Stoppable } from '../core.ts';
-import { ClosedError, type LossReason } from '../errors.ts';
+import { checkCount, checkKeys, DAY_MS, show } from '../checks.ts';
+import type { Core, Served, Stoppable } from '../core.ts';
+import { ClosedError } from '../errors.ts';
 import { callListener, warnOf } from '../events.ts';
-import { onAbort } from '../hold/abort.ts';
-import { codeOf } from '../hold/command.ts';
-import type { Grant } from '../hold/grant.ts';
-import { GrantHold, type Hold } from '../hold/hold.ts';
-import { backoff, pause } from '../hold/pause.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import { ClaimHold, type Hold } from '../hold/hold.ts';
+import { DEFAULTS } from '../options.ts';
+import { onAbort } from '../util/abort.ts';
+import { backoff, pause, settlesWithin } from '../util/backoff.ts';
+import { codeOf } from '../util/error-code.ts';
 
-/** What a candidate is told of its terms. */
+/** What a candidate calls in each of its terms. */
 export interface ElectionHandlers {
   /**
-   * Elected. What it returns is awaited before the candidate stands again, so that two terms of one process never overlap; `term.signal` tells it to end. When it throws,
-   * the candidate resigns and stands again later; `onLost` gets what it threw, and where there is none the process gets a warning (`HOLDFAST_LISTENER`).
+   * Elected. The returned promise is awaited before the candidate stands again and before `stop`
+   * releases the lock, so that two terms never overlap; `term.signal` aborts at the end. When it
+   * throws, the candidate resigns and stands again later; `onLost` gets the error, and where there
+   * is no `onLost` the process gets a warning (`HOLDFAST_LISTENER`).
    */
   onElected?(term: Hold): void | Promise<void>;
-  /** The term is over: lost, stopped, or given up because `onElected` threw. */
+  /** The term is over: lost, stopped, or resigned because `onElected` threw. */
   onLost?(reason: Error): void;
 }
 
-/** Stands for election again and again until it is stopped, and keeps the process alive while it does. */
+/** Stands for election again and again until it is stopped. It keeps the process alive until then. */
 export interface Candidate extends AsyncDisposable {
   /** Turns false on the local deadline, without waiting for the store to say so. */
   readonly isLeader: boolean;
-  /** Hands over at once and stands no more. Never rejects. */
-  stop(): Promise<void>;
+  /**
+   * Aborts the term's signal, waits for `onElected` to settle, releases the lock and ends. The
+   * hold is renewed meanwhile. When `onElected` has not settled after `drainMs` (default 10,000)
+   * the candidate releases the lock all the same, and a `HOLDFAST_DRAIN` process warning says that two may
+   * lead. Never rejects.
+   */
+  stop(options?: { drainMs?: number | undefined }): Promise<void>;
 }
 
 const RETRY = { min: 500, max: 10_000 };
 
 export class Campaign implements Candidate, Stoppable {
+  readonly serves: Served;
   readonly #core: Core;
-  readonly #campaign: (signal: AbortSignal) => Promise<Grant>;
+  readonly #campaign: (signal: AbortSignal) => Promise<HeldClaim>;
   readonly #handlers: ElectionHandlers;
   readonly #stopped = new AbortController();
   readonly #ended: Promise<void>;
-  #grant: Grant | null = null;
+  #drainMs: number = DEFAULTS.drainMs;
+  #held: HeldClaim | null = null;
 
   constructor(
     core: Core,
-    campaign: (signal: AbortSignal) => Promise<Grant>,
+    name: string,
+    campaign: (signal: AbortSignal) => Promise<HeldClaim>,
     handlers: ElectionHandlers,
     signal: AbortSignal | undefined,
   ) {
+    this.serves = { kind: 'election', name };
     this.#core = core;
     this.#campaign = campaign;
     this.#handlers = handlers;
     core.stoppables.add(this);
-    core.stayAlive.begin();
     const stopListening = onAbort(signal, () => void this.stop());
-    this.#ended = this.#stand().finally(() => {
+    this.#ended = core.during(this.#stand()).finally(() => {
       stopListening();
       core.stoppables.delete(this);
-      core.stayAlive.end();
     });
   }
 
   get isLeader(): boolean {
-    return this.#grant !== null && !this.#stopped.signal.aborted && this.#grant.remainingMs() > 0;
+    return this.#held?.checkDeadline() === true && !this.#stopped.signal.aborted;
   }
 
-  async stop(): Promise<void> {
-    this.#stopped.abort(new ClosedError());
-    const grant = this.#grant;
-    // Not for `onElected`, which may take its time to end: others lead from here on, and this candidate stands no more.
-    await (grant === null ? this.#ended : resign(grant, this.#core.isClosed ? 'closed' : 'released'));
+  async stop(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    checkKeys(options, ['drainMs']);
+    const drainMs = checkCount('drainMs', options.drainMs ?? DEFAULTS.drainMs, 0, DAY_MS);
+    if (!this.#stopped.signal.aborted) {
+      this.#drainMs = drainMs;
+      this.#stopped.abort(new ClosedError());
+      this.#held?.interrupt(this.#core.isClosed ? 'closed' : 'released');
+    }
+    await this.#ended;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -80,45 +94,49 @@ export class Campaign implements Candidate, Stoppable {
         failures = 0;
       } catch (error) {
         if (signal.aborted || codeOf(error) === 'CLOSED') return;
-        // A full line, a disagreement on the mode, a handler that threw: the `refused` event, `onLost` or a warning has told it. Stand again later.
+        // A full queue, a mode mismatch, a handler that threw: the `refused` event, `onLost` or a
+        // warning has reported it.
         await pause(clock, backoff(clock, failures++, RETRY), { signal });
       }
     }
   }
 
-  /** One term. Throws what `onElected` threw. */
-  async #serve(grant: Grant): Promise<void> {
-    if (this.#stopped.signal.aborted) {
-      await resign(grant, 'released');
-      return;
-    }
-    this.#grant = grant;
+  /** One term. Throws the error of `onElected`. */
+  async #serve(held: HeldClaim): Promise<void> {
+    this.#held = held;
     try {
-      const term = new GrantHold(this.#core, grant);
-      let isTold = false;
-      const told = (reason: Error): void => {
-        if (isTold) return;
-        // Before it is told: a handler that stops the candidate ends the term once more.
-        isTold = true;
-        callListener('onLost', () => this.#handlers.onLost?.(reason));
-      };
-      const over = whenOver(grant, term.signal, told);
+      if (this.#stopped.signal.aborted) return;
+      const term = new ClaimHold(this.#core, held);
+      const reportLoss = this.#lossReporter();
+      const over = whenOver(held, term.signal, reportLoss);
       const work = this.#elected(term);
       const failure = await Promise.race([over, work.then((failed) => failed ?? over)]);
-      if (failure === null) {
-        await work;
-        return;
+      if (failure !== null) {
+        if (this.#handlers.onLost === undefined) warnOf('onElected', failure);
+        reportLoss(failure);
+        throw failure;
       }
-      if (this.#handlers.onLost === undefined) warnOf('onElected', failure);
-      told(failure);
-      await resign(grant, 'released');
-      throw failure;
+      await Promise.race([work, whenAborted(this.#stopped.signal)]);
+      if (this.#stopped.signal.aborted) await drain(this.#core, work, this.#drainMs, held.ref.name);
     } finally {
-      this.#grant = null;
+      this.#held = null;
+      held.interrupt('released');
+      // A silent store only makes the other candidates wait until the lease expires.
+      await held.release().catch(() => {});
     }
   }
 
-  /** Resolves when the handler is through: to its error, or to `null`. */
+  /** Calls `onLost` for the first reason only: a handler that stops the candidate ends its term again. */
+  #lossReporter(): (reason: Error) => void {
+    let isReported = false;
+    return (reason) => {
+      if (isReported) return;
+      isReported = true;
+      callListener('onLost', () => this.#handlers.onLost?.(reason));
+    };
+  }
+
+  /** Resolves when the handler has settled: to its error, or to `null`. */
   async #elected(term: Hold): Promise<Error | null> {
     try {
       await this.#handlers.onElected?.(term);
@@ -129,21 +147,40 @@ export class Campaign implements Candidate, Stoppable {
   }
 }
 
-/** Resolves when the term is over: lost, stopped, or given up by the user. Tells it at that instant, not a turn of the event loop later. */
-function whenOver(grant: Grant, signal: AbortSignal, tell: (reason: Error) => void): Promise<null> {
+/**
+ * Resolves when the term is over: lost, stopped, or released by the user. Reports that in the same
+ * step, not a turn of the event loop later.
+ */
+function whenOver(held: HeldClaim, signal: AbortSignal, report: (reason: Error) => void): Promise<null> {
   return new Promise((resolve) => {
     const onOver = (): void => {
-      tell(grant.reason);
+      report(held.reason);
       resolve(null);
     };
     if (signal.aborted) onOver();
     onAbort(signal, onOver);
-    grant.whenOver(onOver);
+    held.whenOver(onOver);
   });
 }
 
-/** Tells whoever works in this term to end, and gives it up. A silent store only makes the others wait for the lease. */
-export async function resign(grant: Grant, how: LossReason): Promise<void> {
-  grant.interrupt(how);
-  await grant.release().catch(() => {});
+function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    onAbort(signal, resolve);
+  });
+}
+
+/** Waits for the work of a term before the lock is released, and warns when the work is not done by then. */
+export async function drain(
+  core: Core,
+  work: Promise<unknown>,
+  drainMs: number,
+  name: string,
+): Promise<void> {
+  if (await settlesWithin(core.clock, work, drainMs)) return;
+  process.emitWarning(
+    `The leader of ${JSON.stringify(name)} was still at work ${drainMs} ms after it was stopped, ` +
+      'and the lock was released all the same: two may lead now',
+    { code: 'HOLDFAST_DRAIN' },
+  );
 }

@@ -1,30 +1,36 @@
-import { checkName, checkType } from '../checks.ts';
+import { checkKeys, checkName, checkType } from '../checks.ts';
 import { FOREVER_MS } from '../clock.ts';
-import type { Core } from '../core.ts';
-import { onAbort } from '../hold/abort.ts';
-import { acquire, asGrant } from '../hold/acquire.ts';
-import type { Grant } from '../hold/grant.ts';
-import { GrantHold, type Hold } from '../hold/hold.ts';
+import type { Core, Stoppable } from '../core.ts';
+import { acquire } from '../hold/acquire.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { type AcquireOptions, resolve, type Settings } from '../options.ts';
+import { onAbort } from '../util/abort.ts';
 import { type ClaimView, viewClaim } from '../view.ts';
-import { Campaign, type Candidate, type ElectionHandlers } from './candidate.ts';
+import { Campaign, type Candidate, drain, type ElectionHandlers } from './candidate.ts';
 import { EXCLUSIVE } from './mutex.ts';
 import { observe } from './observe.ts';
 
-/** One leader at a time among those who stand. The fence of a term is greater than that of every earlier term. */
+/**
+ * One leader at a time among the candidates. The fence of a term is greater than that of every
+ * earlier term.
+ */
 export interface Election {
   /** Stands for election until stopped, again after each term. */
   start(handlers?: ElectionHandlers): Candidate;
   /**
-   * Runs the function once per term. Term lost: its signal aborts, the function is awaited (what it throws then is taken for the end of its work), and a new campaign begins. The
-   * function returns or throws: it resigns and settles likewise. Rejects with `signal.reason` when aborted, after the function has ended.
+   * Runs the function once per term. When the term is lost, its signal aborts, the function is
+   * awaited (an error that it throws then counts as its end), and a new campaign begins. When the
+   * function returns or throws, the leader resigns and this settles likewise. Rejects with
+   * `signal.reason` when aborted, after the function has ended.
    */
   lead(fn: (term: Hold) => Promise<void>, options?: { signal?: AbortSignal | undefined }): Promise<void>;
   /** The leader now, or `null`. */
   leader(): Promise<ClaimView | null>;
   /**
-   * The current leader and every change that is seen. Converges on the current leader and never goes back to an earlier term; short terms may be skipped.
-   * Throws `signal.reason` when aborted, ends when the Locks is closed.
+   * The current leader and every change that is seen. Converges on the current leader and never
+   * goes back to an earlier term; short terms may be skipped. Throws `signal.reason` when aborted,
+   * ends when the Locks is closed.
    */
   observe(options?: { signal?: AbortSignal | undefined }): AsyncIterable<ClaimView | null>;
 }
@@ -41,13 +47,14 @@ export class NamedElection implements Election {
   }
 
   start(handlers: ElectionHandlers = {}): Candidate {
-    checkType('handlers', handlers, 'object');
+    checkKeys(handlers, ['onElected', 'onLost'], 'handlers');
     for (const handler of ['onElected', 'onLost'] as const) {
       if (handlers[handler] !== undefined) checkType(handler, handlers[handler], 'function');
     }
     this.#core.assertOpen();
     this.#settings.signal?.throwIfAborted();
-    return new Campaign(this.#core, (signal) => this.#campaign(signal), handlers, this.#settings.signal);
+    const campaign = (signal: AbortSignal): Promise<HeldClaim> => this.#campaign(signal);
+    return new Campaign(this.#core, this.#name, campaign, handlers, this.#settings.signal);
   }
 
   async lead(
@@ -55,14 +62,13 @@ export class NamedElection implements Election {
     options?: { signal?: AbortSignal | undefined },
   ): Promise<void> {
     checkType('fn', fn, 'function');
-    const { signal } = resolve(this.#settings, options);
+    const { signal } = resolve(this.#settings, options && checkKeys(options, ['signal']));
     this.#core.assertOpen();
-    this.#core.stayAlive.begin();
-    try {
-      while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
-    } finally {
-      this.#core.stayAlive.end();
-    }
+    await this.#core.during(this.#leadTerms(fn, signal));
+  }
+
+  async #leadTerms(fn: (term: Hold) => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+    while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
   }
 
   async leader(): Promise<ClaimView | null> {
@@ -72,42 +78,48 @@ export class NamedElection implements Election {
   }
 
   observe(options?: { signal?: AbortSignal | undefined }): AsyncIterable<ClaimView | null> {
-    const { signal } = resolve(this.#core.settings, options);
+    const { signal } = resolve(this.#core.settings, options && checkKeys(options, ['signal']));
     return observe(this.#core, this.#name, () => this.leader(), signal);
   }
 
-  async #campaign(signal: AbortSignal | undefined): Promise<Grant> {
+  async #campaign(signal: AbortSignal | undefined): Promise<HeldClaim> {
     const { clock } = this.#core;
     const startedMs = clock.monotonicMs();
     const settings = { ...this.#settings, signal };
-    const grant = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings }, asGrant);
+    const held = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings });
     const waitedMs = clock.monotonicMs() - startedMs;
-    this.#core.emit('leader', grant.ref, { fence: grant.fence, waitedMs });
-    return grant;
+    this.#core.emit('leader', held.ref, { fence: held.fence, waitedMs });
+    return held;
   }
 
-  /** One term. True when the function has ended it by itself. */
+  /** One term. True when the function has ended it. */
   async #serve(
-    grant: Grant,
+    held: HeldClaim,
     fn: (term: Hold) => Promise<void>,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const stoppable = { stop: async () => grant.interrupt('closed') };
+    let work: Promise<void> = Promise.resolve();
+    const stop = async ({ drainMs }: { readonly drainMs: number }): Promise<void> => {
+      held.interrupt('closed');
+      await drain(this.#core, work, drainMs, this.#name);
+    };
+    const stoppable: Stoppable = { serves: { kind: 'election', name: this.#name }, stop };
     this.#core.stoppables.add(stoppable);
-    const stopListening = onAbort(signal, () => grant.interrupt('released'));
+    const stopListening = onAbort(signal, () => held.interrupt('released'));
     try {
       // The abort may have come together with the grant.
       signal?.throwIfAborted();
-      await fn(new GrantHold(this.#core, grant));
-      return !grant.isLost;
+      work = (async () => fn(new ClaimHold(this.#core, held)))();
+      await work;
+      return !held.isLost;
     } catch (error) {
       signal?.throwIfAborted();
-      if (!grant.isLost) throw error;
+      if (!held.isLost) throw error;
       return false;
     } finally {
       stopListening();
       this.#core.stoppables.delete(stoppable);
-      await grant.release().catch(() => {});
+      await held.release().catch(() => {});
       signal?.throwIfAborted();
     }
   }

@@ -1,11 +1,12 @@
 import type { Core } from '../core.ts';
-import { isStoreError, sendSafely } from '../hold/command.ts';
-import { backoff } from '../hold/pause.ts';
-import { disposeQuietly, Wait } from '../hold/wait.ts';
+import { Wait } from '../hold/wait.ts';
 import { DEFAULTS } from '../options.ts';
+import { backoff } from '../util/backoff.ts';
+import { sendSafely } from '../util/command.ts';
+import { isStoreError } from '../util/error-code.ts';
 import type { ClaimView } from '../view.ts';
 
-/** A change that no wake-up told of is seen this soon. */
+/** A change without a wake-up is seen this soon. */
 const LOOK_EVERY_MS = 5_000;
 
 export async function* observe(
@@ -17,16 +18,20 @@ export async function* observe(
   core.assertOpen();
   signal?.throwIfAborted();
   const wait = new Wait(core, signal);
-  const watch = sendSafely(() => core.store.watch({ name }, wait.wake));
+  wait.begin();
+  core.processRef.begin();
+  const watch = sendSafely(() => core.store.watch({ name }, () => wait.wake()));
   try {
-    // Listening begins before the first look, so that no change falls between the two. Without it we look now and then.
+    // The watch begins before the first read, so that no change falls between the two. Without a
+    // watch the loop polls.
     await wait.race(core.commands.run(() => watch).catch(() => {}));
     yield* changes(core, wait, look);
   } catch (error) {
     if (!core.isClosed) throw error;
   } finally {
+    core.processRef.end();
     wait.end();
-    disposeQuietly(watch);
+    watch.then((armed) => armed[Symbol.asyncDispose]()).catch(() => {});
   }
 }
 
@@ -43,11 +48,17 @@ async function* changes(
       const leader = await wait.race(look());
       failures = 0;
       const fence = leader?.fence ?? term;
-      // A stale replica may still show an earlier leader: terms never go back.
+      // A stale replica may still show an earlier leader: an observer never goes back to it.
       if (fence >= term && (leader?.id ?? null) !== last) {
         term = fence;
         last = leader?.id ?? null;
-        yield leader;
+        // The process stays alive while the caller waits for the next change, and not in between.
+        core.processRef.end();
+        try {
+          yield leader;
+        } finally {
+          core.processRef.begin();
+        }
         continue;
       }
       await wait.sleep(Math.max(Math.min(leader?.expiresInMs ?? LOOK_EVERY_MS, LOOK_EVERY_MS), 100));

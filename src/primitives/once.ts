@@ -1,27 +1,33 @@
-import { checkDuration, checkName, checkTrait, checkType, DAY_MS } from '../checks.ts';
+import { checkCount, checkName, checkTrait, checkType, DAY_MS } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { asGrant, tryAcquire } from '../hold/acquire.ts';
-import { GrantHold, type Hold } from '../hold/hold.ts';
+import { type AcquireRequest, acquire, DoneError, tryAcquire } from '../hold/acquire.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
+import { DONE, storedName } from '../use.ts';
 import { EXCLUSIVE } from './mutex.ts';
-import { namespaced } from './namespace.ts';
 
-/** As for `acquire`, and how long to remember. */
+/**
+ * As for `acquire`, and how long to remember. `waitMs` is 0 unless the call itself sets it. With
+ * more, the call waits for the run in progress, and runs itself when that one died or threw.
+ */
 export interface OnceOptions extends AcquireOptions {
-  /** How long a finished run is remembered. Default 24 h, which is also the most. */
+  /** How long a finished run is remembered. Default 24 h, 366 days at most. */
   readonly rememberMs?: number | undefined;
 }
 
-/** `ran: false` says why not: another node is at it (`running`), or it has been done and is still remembered (`done`). */
+/**
+ * `ran: false` says why not: another process runs it now (`running`), or the run has finished and is
+ * still remembered (`done`).
+ */
 export type OnceOutcome<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly why: 'running' | 'done' };
 
-/** The note of a claim whose work is done: it stays, unrenewed, until it has been remembered long enough. */
-const DONE = '{"once":"done"}';
+const REMEMBER_MAX_MS = 366 * DAY_MS;
 
-/** A finished run is a claim that is kept instead of released: whoever asks next finds it, and its note says that it is done. */
+/** Runs the function unless it runs elsewhere or a finished run is remembered. */
 export async function once<T>(
   core: Core,
   name: string,
@@ -29,23 +35,44 @@ export async function once<T>(
   options: OnceOptions = {},
 ): Promise<OnceOutcome<T>> {
   checkTrait(core.store, 'remembers', 'once');
-  const { rememberMs = DAY_MS, ...rest } = checkType('options', options, 'object');
+  checkType('options', options, 'object');
+  const { rememberMs = DAY_MS } = options;
   checkName(name);
   checkType('fn', fn, 'function');
-  checkDuration('rememberMs', rememberMs);
-  const want = {
-    name: namespaced('once', name),
-    mode: EXCLUSIVE,
-    settings: resolve(core.settings, rest),
-  } as const;
-  const grant = await tryAcquire(core, want, asGrant);
-  if (grant === null) return { ran: false, why: await whyNot(core, want.name) };
-  // A function that throws gives the claim up for good, and so lets another node try.
-  const value = await runHeld(new GrantHold(core, grant), fn, () => grant.leaveBehind(rememberMs, DONE));
+  checkCount('rememberMs', rememberMs, 1, REMEMBER_MAX_MS);
+  const settings = { ...resolve(core.settings, options, ['rememberMs']), waitMs: options.waitMs ?? 0 };
+  const held = await claimRun(core, { name: storedName('once', name), mode: EXCLUSIVE, settings });
+  if (!(held instanceof Object)) return { ran: false, why: held };
+  // A finished run is a claim that stays instead of being released. A function that throws
+  // releases its claim, so that another process can try.
+  const value = await runHeld(new ClaimHold(core, held), fn, () => held.leaveBehind(rememberMs, DONE));
   return { ran: true, value };
 }
 
-async function whyNot(core: Core, name: string): Promise<'running' | 'done'> {
+/** The claim to run, or why there is none. */
+async function claimRun(core: Core, request: AcquireRequest): Promise<HeldClaim | 'running' | 'done'> {
+  if (request.settings.waitMs === 0) {
+    return (await tryAcquire(core, request)) ?? ((await isDone(core, request.name)) ? 'done' : 'running');
+  }
+  try {
+    return await acquire(core, { ...request, isDone: () => isDone(core, request.name) });
+  } catch (error) {
+    if (error instanceof DoneError) return 'done';
+    throw error;
+  }
+}
+
+async function isDone(core: Core, name: string): Promise<boolean> {
   const claims = await core.read(name);
-  return claims.some((claim) => claim.granted && claim.note === DONE) ? 'done' : 'running';
+  return claims.some((claim) => claim.granted && claim.note === DONE);
+}
+
+/** A finished run may run again. False when no finished run is remembered. */
+export async function forget(core: Core, name: string): Promise<boolean> {
+  const stored = storedName('once', checkName(name));
+  const claims = await core.read(stored);
+  const done = claims.find((claim) => claim.granted && claim.note === DONE);
+  if (done === undefined) return false;
+  const ref = { name: stored, id: done.id };
+  return await core.during(core.commands.run((signal) => core.store.evict(ref, signal)));
 }

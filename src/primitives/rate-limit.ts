@@ -1,11 +1,10 @@
-import { checkCount, checkDuration, checkName, checkPermits, checkTrait, checkType } from '../checks.ts';
+import { checkCount, checkDuration, checkKeys, checkName, checkPermits, checkTrait } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { acquire, asGrant, tryAcquire } from '../hold/acquire.ts';
-import type { Want } from '../hold/want.ts';
+import { type AcquireRequest, acquire, tryAcquire } from '../hold/acquire.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
-import { namespaced } from './namespace.ts';
+import { storedName } from '../use.ts';
 
-/** The most that may be taken. All programs that use the limit must say the same. */
+/** The limit. All programs that use it must agree on it. */
 export interface RateLimitOptions {
   /** How many may be taken in any window. */
   readonly permits: number;
@@ -13,37 +12,42 @@ export interface RateLimitOptions {
   readonly perMs: number;
 }
 
-/** What of `AcquireOptions` makes sense for something that is never given back. */
+/** The `AcquireOptions` that make sense for permits that are never released. */
 export type TakeOptions = Pick<AcquireOptions, 'waitMs' | 'signal' | 'metadata'>;
 
-/** At most so many in any window of that length, over all programs, first come, first served. */
+/** At most `permits` in any window of `perMs`, over all programs, first come, first served. */
 export interface RateLimit {
-  /** Waits for its turn. Rejects as `acquire` does. Takes 1 unless told. */
+  /** Waits in the queue. Rejects as `acquire` does. Takes 1 permit unless set. */
   take(count?: number, options?: TakeOptions): Promise<void>;
   /** True when it was taken now; false when the window is full or others wait. */
   tryTake(count?: number, options?: Omit<TakeOptions, 'waitMs'>): Promise<boolean>;
 }
 
-/** What is taken is a permit that nobody gives back: it runs out when the window has moved past it. */
+/** A permit that is never released: it expires when the window has moved past it. */
 export function rateLimit(core: Core, name: string, options: RateLimitOptions): RateLimit {
   checkTrait(core.store, 'counting', 'rate limits');
   checkTrait(core.store, 'remembers', 'rate limits');
-  checkType('options', options, 'object');
+  checkKeys(options, ['permits', 'perMs']);
   checkName(name);
   const of = checkPermits(options.permits);
   const perMs = checkDuration('perMs', options.perMs);
-  const want = (count: number, call: TakeOptions | undefined): Want => ({
-    name: namespaced('rate', name),
+  const request = (count: number, call: TakeOptions | undefined): AcquireRequest => ({
+    name: storedName('rateLimit', name),
     mode: { kind: 'permits', count: checkCount('count', count, 1, of), of },
-    settings: { ...resolve(core.settings, call), ttlMs: perMs, renewEveryMs: null, renew: false },
+    settings: {
+      ...resolve(core.settings, call && checkKeys(call, ['waitMs', 'signal', 'metadata'])),
+      ttlMs: perMs,
+      renewEveryMs: null,
+      renew: false,
+    },
     detached: true,
   });
   return {
     async take(count = 1, call) {
-      await acquire(core, want(count, call), asGrant);
+      await acquire(core, request(count, call));
     },
     async tryTake(count = 1, call) {
-      return (await tryAcquire(core, want(count, call), asGrant)) !== null;
+      return (await tryAcquire(core, request(count, call))) !== null;
     },
   };
 }

@@ -1,26 +1,34 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Core } from '../core.ts';
 import { HoldLostError, InvalidArgumentError } from '../errors.ts';
-import { GrantHold } from '../hold/hold.ts';
-import type { Want } from '../hold/want.ts';
+import type { AcquireRequest } from '../hold/acquire.ts';
+import { ClaimHold } from '../hold/hold.ts';
 import type { Mode } from '../store/store.ts';
 
-/** A lock that the code running now is inside of. */
+/** A lock that the running code is inside of. */
 interface Inside {
   readonly core: Core;
-  readonly hold: GrantHold;
+  readonly hold: ClaimHold;
   readonly mode: Mode;
   readonly outer?: Inside | undefined;
 }
 
 const context = new AsyncLocalStorage<Inside>();
 
-export function runInside<T>(core: Core, mode: Mode, hold: GrantHold, fn: (hold: GrantHold) => T): T {
+export function runInside<T>(core: Core, mode: Mode, hold: ClaimHold, fn: (hold: ClaimHold) => T): T {
+  core.isCallerInside = (name) => isInside(core, name);
   return context.run({ core, hold, mode, outer: context.getStore() }, () => fn(hold));
 }
 
-/** A second hold on the claim that the code running now is inside of, if there is one. */
-export function enclosing(core: Core, { name, mode, settings }: Want): GrantHold | null {
+function isInside(core: Core, name: string): boolean {
+  for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
+    if (inside.core === core && inside.hold.name === name) return true;
+  }
+  return false;
+}
+
+/** A second hold on the claim that the running code is inside of, if there is one. */
+export function enclosing(core: Core, { name, mode, settings }: AcquireRequest): ClaimHold | null {
   core.assertOpen();
   settings.signal?.throwIfAborted();
   for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
@@ -31,7 +39,7 @@ export function enclosing(core: Core, { name, mode, settings }: Want): GrantHold
         `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`,
       );
     }
-    return inside.hold.again((itsCore, grant) => new InnerHold(itsCore, grant));
+    return inside.hold.again((itsCore, held) => new InnerHold(itsCore, held));
   }
   return null;
 }
@@ -42,7 +50,7 @@ function covers(held: Mode, asked: Mode): boolean {
   return asked.kind === 'permits' && asked.of === held.of && asked.count <= held.count;
 }
 
-class InnerHold extends GrantHold {
+class InnerHold extends ClaimHold {
   #released = false;
 
   override get remainingMs(): number {

@@ -1,0 +1,134 @@
+import type { Timer } from '../clock.ts';
+import type { Core } from '../core.ts';
+import { DEFAULTS } from '../options.ts';
+import type { ClaimRef } from '../store/store.ts';
+import { backoff } from '../util/backoff.ts';
+import { codeOf, isStoreError } from '../util/error-code.ts';
+
+/** The last command about a claim. Resolves to whether the store had the claim. */
+export type LastCommand = (signal: AbortSignal) => Promise<boolean>;
+
+/** How long one try may take. */
+export const TRY_MS = 1_500;
+
+/** This many leftovers are tried at a time; only a few while the store fails. */
+const TRIES_MAX = 256;
+const TRIES_WHILE_FAILING = 16;
+
+interface Leftover {
+  readonly send: LastCommand;
+  /** After this the lease has expired by itself, so there is nothing left to do. */
+  readonly untilMs: number;
+  /**
+   * A claim of unknown outcome may reach the server after a release that found nothing, so that
+   * release is repeated until the claim cannot arrive any more.
+   */
+  readonly repeatUntilFound: boolean;
+}
+
+/**
+ * Removes, in the background, claims that no caller waits for any more: after an aborted or timed-out
+ * wait, an unknown outcome, a late grant. While the store is out of reach, each claim costs one small
+ * entry, and one timer serves all of them.
+ */
+export class CleanUp {
+  readonly #core: Core;
+  /** Tried without an answer. `close` waits for these. */
+  readonly #failed = new Set<Leftover>();
+  /** Answered, and nothing found: released once more after the time limit of a command. */
+  readonly #missed = new Set<Leftover>();
+  #trying = 0;
+  /** How many rounds in a row have failed. */
+  #failures = 0;
+  #retryTimer: Timer | null = null;
+  #missTimer: Timer | null = null;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** Releases the claim. `isUnknown`: an earlier claim request may still reach the server. */
+  release(ref: ClaimRef, ttlMs: number, isUnknown = false): void {
+    const lifeMs = Math.max(ttlMs, DEFAULTS.placeMs);
+    this.send((signal) => this.#core.store.release(ref, signal), lifeMs, isUnknown);
+  }
+
+  /** Sends the command until the store answers, for `forMs` at most. */
+  send(send: LastCommand, forMs: number, repeatUntilFound = false): void {
+    const untilMs = this.#core.clock.monotonicMs() + forMs;
+    this.#core.beginWork();
+    this.#try({ send, untilMs, repeatUntilFound });
+  }
+
+  #try(leftover: Leftover): void {
+    if (this.#failures > 0 && this.#trying >= TRIES_WHILE_FAILING) {
+      this.#tryLater(leftover);
+      return;
+    }
+    this.#trying += 1;
+    this.#core.commands.run(leftover.send, TRY_MS).then(
+      (found) => {
+        this.#trying -= 1;
+        this.#failures = 0;
+        this.#core.endWork();
+        if (!found && leftover.repeatUntilFound) this.#lookAgain(leftover);
+        this.#retryFailed();
+      },
+      (error: unknown) => {
+        this.#trying -= 1;
+        if (isRetryable(error)) this.#tryLater(leftover);
+        else {
+          this.#core.endWork();
+          if (this.#retryTimer === null) this.#retryFailed();
+        }
+      },
+    );
+  }
+
+  #tryLater(leftover: Leftover): void {
+    this.#failed.add(leftover);
+    if (this.#retryTimer !== null) return;
+    const { clock } = this.#core;
+    this.#retryTimer = clock.startTimer(backoff(clock, this.#failures++, DEFAULTS.retryMs), () => {
+      this.#retryTimer = null;
+      this.#retryFailed();
+    });
+  }
+
+  /** While the store fails, a few tries probe whether it is back; the first answer releases all others. */
+  #retryFailed(): void {
+    if (this.#failed.size === 0) return;
+    const nowMs = this.#core.clock.monotonicMs();
+    let room = (this.#failures > 0 ? TRIES_WHILE_FAILING : TRIES_MAX) - this.#trying;
+    for (const leftover of [...this.#failed]) {
+      const isOver = nowMs >= leftover.untilMs;
+      if (!isOver && room <= 0) continue;
+      this.#failed.delete(leftover);
+      if (isOver) this.#core.endWork();
+      else {
+        room -= 1;
+        this.#try(leftover);
+      }
+    }
+  }
+
+  #lookAgain(leftover: Leftover): void {
+    const { clock, commands, isClosed } = this.#core;
+    if (isClosed || clock.monotonicMs() + commands.limitMs >= leftover.untilMs) return;
+    this.#missed.add(leftover);
+    this.#missTimer ??= clock.startTimer(commands.limitMs, () => {
+      this.#missTimer = null;
+      const due = [...this.#missed];
+      this.#missed.clear();
+      for (const each of due) {
+        this.#core.beginWork();
+        this.#try(each);
+      }
+    });
+  }
+}
+
+/** After the user has closed the client, no retry can succeed. */
+export function isRetryable(error: unknown): boolean {
+  return isStoreError(error) && codeOf(error.cause) !== 'CLOSED';
+}

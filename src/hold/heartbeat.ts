@@ -1,0 +1,82 @@
+import type { Timer } from '../clock.ts';
+import type { Core } from '../core.ts';
+import type { HeldClaim } from './held-claim.ts';
+
+/** The time between two beats: this share of the shortest TTL, within these bounds. */
+const BEAT_SHARE = 1 / 12;
+const BEAT_MIN_MS = 50;
+const BEAT_MAX_MS = 1_000;
+const CLOCK_JUMP_MS = 100;
+/** A blocked event loop is reported from this share of a TTL on. */
+const STALL_SHARE = 1 / 3;
+
+export interface HeartbeatListener {
+  /** The host was suspended, or the wall clock was set forward. */
+  onClockJump(): void;
+  onBeat?(): void;
+}
+
+/**
+ * While anything is held, a repeating timer notices that the host was suspended or that the event
+ * loop was blocked.
+ */
+export class Heartbeat {
+  readonly #core: Core;
+  readonly #held: { readonly holds: readonly HeldClaim[] };
+  readonly #listener: HeartbeatListener;
+  #timer: Timer | null = null;
+  #beatAtMs = 0;
+  #clockGapMs = 0;
+
+  constructor(core: Core, held: { readonly holds: readonly HeldClaim[] }, listener: HeartbeatListener) {
+    this.#core = core;
+    this.#held = held;
+    this.#listener = listener;
+  }
+
+  /** Beats until nothing is held any more. */
+  start(): void {
+    if (this.#timer !== null) return;
+    const { clock } = this.#core;
+    this.#clockGapMs = clock.wallMs() - clock.monotonicMs();
+    this.#beatAtMs = clock.monotonicMs();
+    this.#timer = clock.startTimer(this.#everyMs(), () => this.#beat());
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+  }
+
+  /** How long the event loop has been blocked, when that is long for this hold; else 0. */
+  blockedMs({ ttlMs }: HeldClaim): number {
+    const sinceMs = this.#core.clock.monotonicMs() - this.#beatAtMs;
+    return this.#timer !== null && sinceMs > ttlMs * STALL_SHARE ? sinceMs : 0;
+  }
+
+  #beat(): void {
+    const { clock } = this.#core;
+    this.#listener.onBeat?.();
+    // Before the next beat is set, so that a hold lost by the stall reports the stall.
+    this.#reportStall();
+    this.#timer = null;
+    if (this.#held.holds.length === 0) return;
+    // A gap between the two clocks shows that the host was suspended: timers do not run meanwhile.
+    const jumpMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
+    if (jumpMs > CLOCK_JUMP_MS) this.#listener.onClockJump();
+    this.start();
+  }
+
+  #everyMs(): number {
+    let everyMs = BEAT_MAX_MS;
+    for (const { ttlMs } of this.#held.holds) everyMs = Math.min(everyMs, ttlMs * BEAT_SHARE);
+    return Math.max(everyMs, BEAT_MIN_MS);
+  }
+
+  #reportStall(): void {
+    for (const held of this.#held.holds) {
+      const blockedMs = this.blockedMs(held);
+      if (blockedMs === 0 || !held.checkDeadline()) continue;
+      this.#core.emit('stalled', held.ref, { blockedMs, remainingMs: held.remainingMs });
+    }
+  }
+}
