@@ -1,8 +1,9 @@
-import { checkType } from '../../checks.ts';
+import { checkKeys } from '../../checks.ts';
 import type { Clock } from '../../clock.ts';
 import { systemClock } from '../../clock.ts';
-import { ClosedError, LineFullError, ModeMismatchError } from '../../errors.ts';
+import { ClosedError, ModeMismatchError, QueueFullError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
+import type { Finding } from '../../store/finding.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -12,110 +13,129 @@ import type {
   Store,
   StoredClaim,
   Traits,
+  Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { lineMaxOf } from '../line-max.ts';
-import { Line, type LineClaim } from './line.ts';
-import { Watchers } from './watchers.ts';
+import { CallbackIndex } from '../shared/callback-index.ts';
+import { EvictionListeners } from '../shared/eviction-listeners.ts';
+import { queueMaxOf } from '../shared/queue-max.ts';
+import { ClaimQueue, type QueuedClaim } from './claim-queue.ts';
 
-/** What of a memory store can be set. */
+/** Options of a memory store. */
 export interface MemoryStoreOptions {
   /** How many claims may wait for one lock. Default 10,000. */
-  readonly lineMax?: number | undefined;
+  readonly queueMax?: number | undefined;
   /** For tests: the same virtual clock as the Locks. */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Locks inside one process, with everything the other stores have: the reference that they are compared with, and a fake for tests. Several Locks over
- * one memory store exclude each other as several processes would.
+ * Locks inside one process: the reference that the other stores are compared with, and a store for
+ * your tests. Several Locks over one memory store exclude each other as several processes would.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
-  checkType('options', options, 'object');
-  return new MemoryStore(options.clock ?? systemClock, lineMaxOf(options));
+  checkKeys(options, ['queueMax', 'clock']);
+  return new MemoryStore(options.clock ?? systemClock, queueMaxOf(options));
 }
 
 class MemoryStore implements Store {
+  readonly kind = 'memory';
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
   readonly #clock: Clock;
-  readonly #lineMax: number;
-  readonly #lines = new Map<string, Line>();
-  readonly #watchers = new Watchers();
+  readonly #queueMax: number;
+  readonly #queues = new Map<string, ClaimQueue>();
+  readonly #observers = new CallbackIndex();
+  readonly #evictions = new EvictionListeners();
+  readonly onEvicted = this.#evictions.add;
   #lastFence = 0n;
   #closed = false;
 
-  constructor(clock: Clock, lineMax: number) {
+  constructor(clock: Clock, queueMax: number) {
     this.#clock = clock;
-    this.#lineMax = lineMax;
+    this.#queueMax = queueMax;
   }
 
-  async claim(request: ClaimRequest): Promise<ClaimOutcome> {
+  async claim(request: ClaimRequest, _signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     const now = this.#open();
-    // Also for one that is granted later, by a hand-over.
+    // Counts also for a claim that waits and is granted later.
     if (request.fenceAbove > this.#lastFence) this.#lastFence = request.fenceAbove;
-    const line = this.#settledLine(request.name, now) ?? new Line(DEFAULTS.placeMs);
-    const own = line.claims.get(request.id);
-    if (own !== undefined) return this.#askAgain(request, line, own, now);
-    const present = line.disagreement(request.mode);
+    const queue = this.#settledQueue(request.name, now) ?? new ClaimQueue(DEFAULTS.placeMs);
+    const own = queue.claims.get(request.id);
+    if (own !== undefined) return this.#askAgain(request, queue, own, now, waiter);
+    const present = queue.disagreement(request.mode);
     if (present !== null) throw new ModeMismatchError(request.name, request.mode, present);
-    if (!line.fitsNow(request.mode)) return this.#standInLine(request, line, now);
-    const claim = line.add(request);
+    if (!queue.fitsNow(request.mode)) return this.#enqueue(request, queue, now, waiter);
+    const claim = queue.add(request);
     const fence = this.#nextFence();
-    line.grant(claim, fence, now);
-    this.#lines.set(request.name, line);
-    this.#watchers.tellName(request.name);
+    queue.grant(claim, fence, now);
+    this.#queues.set(request.name, queue);
+    this.#observers.call(request.name);
     return { granted: true, fence, validForMs: request.ttlMs };
   }
 
   async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
     const now = this.#open();
-    const line = this.#settledLine(ref.name, now);
-    const claim = line?.claims.get(ref.id);
-    if (line === undefined || claim === undefined || claim.fence === null) return { held: false };
-    if (change.note !== undefined) claim.note = change.note;
-    line.renew(claim, change.ttlMs, now);
+    const queue = this.#settledQueue(ref.name, now);
+    const claim = queue?.claims.get(ref.id);
+    if (queue === undefined || claim === undefined || claim.fence === null) return { held: false };
+    queue.renew(claim, change.ttlMs, now);
+    if (change.note !== undefined && change.note !== claim.note) {
+      claim.note = change.note;
+      // The new note may say that waiting is pointless.
+      for (const { waiter } of queue.waiters()) waiter?.wake();
+      this.#observers.call(ref.name);
+    }
     return { held: true, validForMs: change.ttlMs };
   }
 
   async release(ref: ClaimRef): Promise<boolean> {
     const now = this.#open();
-    const line = this.#settledLine(ref.name, now);
-    const claim = line?.claims.get(ref.id);
-    if (line === undefined || claim === undefined) return false;
-    line.remove(claim);
-    this.#promote(ref.name, line, now);
-    this.#watchers.tellName(ref.name);
+    const queue = this.#settledQueue(ref.name, now);
+    const claim = queue?.claims.get(ref.id);
+    if (queue === undefined || claim === undefined) return false;
+    queue.remove(claim);
+    this.#promote(ref.name, queue, now);
+    this.#observers.call(ref.name);
     return true;
   }
 
   async evict(ref: ClaimRef): Promise<boolean> {
-    return await this.release(ref);
+    const isRemoved = await this.release(ref);
+    if (isRemoved) this.#evictions.tell(ref.id);
+    return isRemoved;
   }
 
-  async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
+  async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     this.#open();
-    return this.#watchers.add(target, wake);
+    return this.#observers.add(name, onChange);
   }
 
   async read(name: string): Promise<readonly StoredClaim[]> {
     const now = this.#open();
-    const line = this.#settledLine(name, now);
-    if (line === undefined) return [];
-    return [...line.held, ...line.waiters()].map((claim) => describe(claim, now));
+    const queue = this.#settledQueue(name, now);
+    if (queue === undefined) return [];
+    return [...queue.held, ...queue.waiters()].map((claim) => describe(claim, now));
   }
 
   async *list(prefix: string): AsyncIterable<string> {
     this.#open();
-    for (const name of [...this.#lines.keys()]) {
-      const line = name.startsWith(prefix) ? this.#settledLine(name, this.#open()) : undefined;
-      if (line !== undefined) yield name;
+    for (const name of [...this.#queues.keys()]) {
+      const queue = name.startsWith(prefix) ? this.#settledQueue(name, this.#open()) : undefined;
+      if (queue !== undefined) yield name;
     }
+  }
+
+  async diagnose(): Promise<readonly Finding[]> {
+    const found = 'the locks are in the memory of this process';
+    const means = 'Other processes are not excluded, and locks and fences end with the process.';
+    return [{ check: 'memory-process', level: 'ok', found, means, advice: null }];
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#lines.clear();
-    this.#watchers.clear();
+    this.#queues.clear();
+    this.#observers.clear();
+    this.#evictions.clear();
   }
 
   #open(): number {
@@ -123,75 +143,86 @@ class MemoryStore implements Store {
     return this.#clock.monotonicMs();
   }
 
-  /** The line without what has run out, and with those granted whom that makes room for; none when it is empty. */
-  #settledLine(name: string, now: number): Line | undefined {
-    const line = this.#lines.get(name);
-    if (line === undefined) return undefined;
-    const before = line.claims.size;
-    line.expire(now);
-    if (line.claims.size < before) {
-      this.#promote(name, line, now);
-      this.#watchers.tellName(name);
+  /** Drops the claims that have run out and grants those that fit now. `undefined` for an empty queue. */
+  #settledQueue(name: string, now: number): ClaimQueue | undefined {
+    const queue = this.#queues.get(name);
+    if (queue === undefined) return undefined;
+    const before = queue.claims.size;
+    queue.expire(now);
+    if (queue.claims.size < before) {
+      this.#promote(name, queue, now);
+      this.#observers.call(name);
     }
-    return line.isEmpty ? undefined : line;
+    return queue.isEmpty ? undefined : queue;
   }
 
-  #askAgain(request: ClaimRequest, line: Line, claim: LineClaim, now: number): ClaimOutcome {
+  #askAgain(
+    request: ClaimRequest,
+    queue: ClaimQueue,
+    claim: QueuedClaim,
+    now: number,
+    waiter: Waiter | undefined,
+  ): ClaimOutcome {
     if (claim.fence !== null) {
-      line.renew(claim, request.ttlMs, now);
+      queue.renew(claim, request.ttlMs, now);
       return { granted: true, fence: claim.fence, validForMs: request.ttlMs };
     }
     claim.ttlMs = request.ttlMs;
-    line.keepPlace(claim, now);
-    return this.#refuse(request.name, line, claim, now);
+    claim.waiter = waiter ?? null;
+    queue.keepPosition(claim, now);
+    return this.#refuse(request.name, queue, claim, now);
   }
 
-  #standInLine(request: ClaimRequest, line: Line, now: number): ClaimOutcome {
-    if (!request.wait) return this.#refuse(request.name, line, null, now);
-    if (line.waiting >= this.#lineMax) throw new LineFullError(request.name, this.#lineMax);
-    const claim = line.add(request);
-    line.enqueue(claim, now);
-    this.#watchers.tellName(request.name);
-    return this.#refuse(request.name, line, claim, now);
+  #enqueue(request: ClaimRequest, queue: ClaimQueue, now: number, waiter: Waiter | undefined): ClaimOutcome {
+    if (!request.wait) return this.#refuse(request.name, queue, null, now);
+    if (queue.waiting >= this.#queueMax) throw new QueueFullError(request.name, this.#queueMax);
+    const claim = queue.add(request);
+    claim.waiter = waiter ?? null;
+    queue.enqueue(claim, now);
+    this.#observers.call(request.name);
+    return this.#refuse(request.name, queue, claim, now);
   }
 
-  #refuse(name: string, line: Line, claim: LineClaim | null, now: number): ClaimOutcome {
-    if (claim !== null) this.#watchExpiry(name, line, now);
+  #refuse(name: string, queue: ClaimQueue, claim: QueuedClaim | null, now: number): ClaimOutcome {
+    if (claim !== null) this.#watchExpiry(name, queue, now);
     const askAgainMs = DEFAULTS.placeMs / 3;
-    // Only the head asks when a hold runs out; the others only keep their places.
-    const untilFreeMs = line.head === claim ? Math.max(line.heldUntilMs - now, 1) : askAgainMs;
+    // Only the first waiter asks when a hold runs out; the others only keep their queue positions.
+    const untilFreeMs = queue.head === claim ? Math.max(queue.heldUntilMs - now, 1) : askAgainMs;
     return { granted: false, retryAfterMs: Math.min(untilFreeMs, askAgainMs) };
   }
 
-  /** Grants whoever fits now, in order. */
-  #promote(name: string, line: Line, now: number): void {
-    for (let claim = line.shiftFitting(); claim !== null; claim = line.shiftFitting()) {
-      line.grant(claim, this.#nextFence(), now);
-      this.#watchers.tellClaim(claim.id);
+  /** Grants the waiters that fit now, in order. */
+  #promote(name: string, queue: ClaimQueue, now: number): void {
+    for (let claim = queue.shiftFitting(); claim !== null; claim = queue.shiftFitting()) {
+      const fence = this.#nextFence();
+      queue.grant(claim, fence, now);
+      const { waiter, ttlMs } = claim;
+      claim.waiter = null;
+      waiter?.wake({ fence, validForMs: ttlMs });
     }
-    if (line.isEmpty) this.#lines.delete(name);
-    else if (line.head !== null) this.#watchExpiry(name, line, now);
+    if (queue.isEmpty) this.#queues.delete(name);
+    else if (queue.head !== null) this.#watchExpiry(name, queue, now);
   }
 
-  /** When a timer looks at a lock whose hold may end without a word while somebody waits. */
-  readonly #lookAt = new Map<Line, number>();
+  /** When a timer looks at a lock whose hold may run out while other claims wait. */
+  readonly #lookAt = new Map<ClaimQueue, number>();
 
-  #watchExpiry(name: string, line: Line, now: number): void {
-    const dueMs = line.heldUntilMs;
-    if (dueMs === Number.POSITIVE_INFINITY || dueMs >= (this.#lookAt.get(line) ?? Number.POSITIVE_INFINITY))
+  #watchExpiry(name: string, queue: ClaimQueue, now: number): void {
+    const dueMs = queue.heldUntilMs;
+    if (dueMs === Number.POSITIVE_INFINITY || dueMs >= (this.#lookAt.get(queue) ?? Number.POSITIVE_INFINITY))
       return;
-    this.#lookAt.set(line, dueMs);
+    this.#lookAt.set(queue, dueMs);
     this.#clock.startTimer(Math.max(dueMs - now, 1), () => {
-      // A later timer was overtaken by an earlier one.
-      if (this.#lookAt.get(line) !== dueMs) return;
-      this.#lookAt.delete(line);
-      if (this.#closed || this.#lines.get(name) !== line) return;
+      // An earlier timer has taken over from this one.
+      if (this.#lookAt.get(queue) !== dueMs) return;
+      this.#lookAt.delete(queue);
+      if (this.#closed || this.#queues.get(name) !== queue) return;
       const later = this.#clock.monotonicMs();
-      if (this.#settledLine(name, later)?.head != null) this.#watchExpiry(name, line, later);
+      if (this.#settledQueue(name, later)?.head != null) this.#watchExpiry(name, queue, later);
     });
   }
 
-  /** Rises even when the process starts again, as long as the wall clock does not go back. */
+  /** Rises over restarts of the process too, as long as the wall clock does not go back. */
   #nextFence(): bigint {
     const fence = BigInt(Math.floor(this.#clock.wallMs() * 1000));
     this.#lastFence = fence > this.#lastFence ? fence : this.#lastFence + 1n;
@@ -199,7 +230,7 @@ class MemoryStore implements Store {
   }
 }
 
-function describe(claim: LineClaim, now: number): StoredClaim {
+function describe(claim: QueuedClaim, now: number): StoredClaim {
   const granted = claim.fence !== null;
   return {
     id: claim.id,

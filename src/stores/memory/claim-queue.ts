@@ -1,8 +1,8 @@
 import { agree, fits, weightOf } from '../../store/grant-rule.ts';
-import type { ClaimRequest, Mode } from '../../store/store.ts';
+import type { ClaimRequest, Mode, Waiter } from '../../store/store.ts';
 
-/** A claim in a line. Waiting claims are linked in order. */
-export interface LineClaim {
+/** A claim in a queue. Waiting claims are linked in order. */
+export interface QueuedClaim {
   readonly id: string;
   readonly mode: Mode;
   ttlMs: number;
@@ -11,27 +11,29 @@ export interface LineClaim {
   /** Set when granted. */
   fence: bigint | null;
   grantedAtMs: number;
-  ahead: LineClaim | null;
-  behind: LineClaim | null;
+  /** Set while the claim waits. */
+  waiter: Waiter | null;
+  ahead: QueuedClaim | null;
+  behind: QueuedClaim | null;
 }
 
 /**
- * The claims of one lock. The granted ones are the front of the line; what they weigh is kept, so that the next claim is weighed against one number and
- * a hand-over costs the same with ten waiters as with ten thousand.
+ * The claims of one lock: the granted ones, then the waiting ones in order. The total weight of the
+ * granted claims is kept, so that a handoff costs the same with ten waiters as with ten thousand.
  */
-export class Line {
-  readonly claims = new Map<string, LineClaim>();
-  readonly held = new Set<LineClaim>();
-  readonly #placeMs: number;
-  #first: LineClaim | null = null;
-  #last: LineClaim | null = null;
+export class ClaimQueue {
+  readonly claims = new Map<string, QueuedClaim>();
+  readonly held = new Set<QueuedClaim>();
+  readonly #positionMs: number;
+  #first: QueuedClaim | null = null;
+  #last: QueuedClaim | null = null;
   #weight = 0;
-  /** Not later than the first to expire; may be earlier, and is then found again. */
+  /** A lower bound of the first expiry, corrected when it is reached. */
   #heldUntilMs = Number.POSITIVE_INFINITY;
   #waitUntilMs = Number.POSITIVE_INFINITY;
 
-  constructor(placeMs: number) {
-    this.#placeMs = placeMs;
+  constructor(positionMs: number) {
+    this.#positionMs = positionMs;
   }
 
   get isEmpty(): boolean {
@@ -42,16 +44,16 @@ export class Line {
     return this.claims.size - this.held.size;
   }
 
-  get head(): LineClaim | null {
+  get head(): QueuedClaim | null {
     return this.#first;
   }
 
-  /** When the first hold runs out, or a little earlier. */
+  /** A lower bound of when the first hold runs out. */
   get heldUntilMs(): number {
     return this.#heldUntilMs;
   }
 
-  /** The mode of a claim that a new one of this mode cannot stand beside. */
+  /** The mode that the lock has, when a claim of this mode does not fit it. */
   disagreement(mode: Mode): Mode | null {
     const [present] = this.claims.values();
     return present === undefined || agree(present.mode, mode) ? null : present.mode;
@@ -61,9 +63,9 @@ export class Line {
     return this.#first === null && fits(this.#weight, mode);
   }
 
-  add(request: ClaimRequest): LineClaim {
+  add(request: ClaimRequest): QueuedClaim {
     const { id, mode, ttlMs, note } = request;
-    const claim: LineClaim = {
+    const claim: QueuedClaim = {
       id,
       mode,
       ttlMs,
@@ -71,6 +73,7 @@ export class Line {
       expiresAtMs: 0,
       fence: null,
       grantedAtMs: 0,
+      waiter: null,
       ahead: null,
       behind: null,
     };
@@ -78,15 +81,15 @@ export class Line {
     return claim;
   }
 
-  enqueue(claim: LineClaim, nowMs: number): void {
+  enqueue(claim: QueuedClaim, nowMs: number): void {
     claim.ahead = this.#last;
     if (this.#last === null) this.#first = claim;
     else this.#last.behind = claim;
     this.#last = claim;
-    this.keepPlace(claim, nowMs);
+    this.keepPosition(claim, nowMs);
   }
 
-  grant(claim: LineClaim, fence: bigint, nowMs: number): void {
+  grant(claim: QueuedClaim, fence: bigint, nowMs: number): void {
     this.#weight += weightOf(claim.mode);
     claim.fence = fence;
     claim.grantedAtMs = nowMs;
@@ -94,18 +97,18 @@ export class Line {
     this.renew(claim, claim.ttlMs, nowMs);
   }
 
-  renew(claim: LineClaim, ttlMs: number, nowMs: number): void {
+  renew(claim: QueuedClaim, ttlMs: number, nowMs: number): void {
     claim.ttlMs = ttlMs;
     claim.expiresAtMs = nowMs + ttlMs;
     this.#heldUntilMs = Math.min(this.#heldUntilMs, claim.expiresAtMs);
   }
 
-  keepPlace(claim: LineClaim, nowMs: number): void {
-    claim.expiresAtMs = nowMs + Math.max(claim.ttlMs, this.#placeMs);
+  keepPosition(claim: QueuedClaim, nowMs: number): void {
+    claim.expiresAtMs = nowMs + Math.max(claim.ttlMs, this.#positionMs);
     this.#waitUntilMs = Math.min(this.#waitUntilMs, claim.expiresAtMs);
   }
 
-  remove(claim: LineClaim): void {
+  remove(claim: QueuedClaim): void {
     this.claims.delete(claim.id);
     if (this.held.delete(claim)) {
       this.#weight -= weightOf(claim.mode);
@@ -113,29 +116,29 @@ export class Line {
     } else this.#unlink(claim);
   }
 
-  /** Takes the head out of the waiting part when it fits, for granting. */
-  shiftFitting(): LineClaim | null {
+  /** Removes the first waiter from the queue when it fits, so that it can be granted. */
+  shiftFitting(): QueuedClaim | null {
     const claim = this.#first;
     if (claim === null || !fits(this.#weight, claim.mode)) return null;
     this.#unlink(claim);
     return claim;
   }
 
-  /** Drops what has run out. */
+  /** Drops the claims that have run out. */
   expire(nowMs: number): void {
     if (nowMs >= this.#heldUntilMs) this.#heldUntilMs = this.#expireAll(this.held, nowMs);
-    if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll(this.#places(), nowMs);
+    if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll(this.#allWaiters(), nowMs);
   }
 
-  *waiters(): Iterable<LineClaim> {
+  *waiters(): Iterable<QueuedClaim> {
     for (let claim = this.#first; claim !== null; claim = claim.behind) yield claim;
   }
 
-  #places(): LineClaim[] {
+  #allWaiters(): QueuedClaim[] {
     return [...this.waiters()];
   }
 
-  #expireAll(claims: Iterable<LineClaim>, nowMs: number): number {
+  #expireAll(claims: Iterable<QueuedClaim>, nowMs: number): number {
     let next = Number.POSITIVE_INFINITY;
     for (const claim of claims) {
       if (claim.expiresAtMs <= nowMs) this.remove(claim);
@@ -144,7 +147,7 @@ export class Line {
     return next;
   }
 
-  #unlink(claim: LineClaim): void {
+  #unlink(claim: QueuedClaim): void {
     if (claim.ahead === null) this.#first = claim.behind;
     else claim.ahead.behind = claim.behind;
     if (claim.behind === null) this.#last = claim.ahead;
