@@ -4,13 +4,13 @@ import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from '.
 import { failureKind } from './library.ts';
 import { FORMAT, SCHEMA, SQL, type StatementName } from './schema.ts';
 
-/** Each process adds up its writes so many at a time, and the log is written back to the database after so many of all. */
+/** Each process reports its writes in steps; the log is written back after this many of all processes. */
 const WRITES_STEP = 128;
 const WRITES_MAX = 1_024;
 
 /**
- * No waiting inside the library. Small pages, where the file is new: a claim is a short row, and each write copies a page into the log. The log is written back
- * by ourselves, long before SQLite would do it.
+ * No waiting inside the library. A new file gets small pages: a claim is a short row, and each write
+ * copies a page into the log. This store writes the log back, long before SQLite would.
  */
 const SETTINGS = `
 PRAGMA page_size = 1024;
@@ -19,9 +19,16 @@ PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 10000;
 `;
 
+/** What the checks of `diagnose` show. */
+export interface ConnectionFacts {
+  readonly library: string;
+  readonly version: string;
+  readonly journalMode: string;
+}
+
 /**
- * One open database with its prepared statements. Every call is synchronous and short, no transaction outlasts one, and none waits: when another process
- * is writing, the call throws "busy" at once.
+ * One open database with its prepared statements. Every call is synchronous and short, and none waits:
+ * while another process writes, a call throws "busy" at once.
  */
 export class Connection {
   readonly #database: SqliteDatabase;
@@ -31,8 +38,13 @@ export class Connection {
   readonly #open: OpenSqlite;
   #log: number | null = null;
   readonly bootNumber: number;
-  #doubtful = false;
-  #isSpoilt = false;
+  /**
+   * Set after a statement failed, until a COMMIT succeeds. libsql leaves such a statement half-way, and
+   * until it has run again, statements outside a transaction seem to succeed without being committed.
+   */
+  isDoubtful = false;
+  /** COMMIT itself failed, for example because of a statement left half-way: reopen the database. */
+  isSpoilt = false;
   #writes = 0;
 
   /** @param path the file, or `null` when the database is in memory. */
@@ -46,7 +58,7 @@ export class Connection {
       if (path !== null) this.#useLog();
       this.#setUp();
       this.bootNumber = this.#findBoot(bootId);
-      // SQLite takes no locks on this file, so closing a descriptor of our own does no harm.
+      // SQLite takes no locks on the log, so closing this descriptor drops none.
       if (path !== null) this.#log = openSync(`${path}-wal`, 'r');
     } catch (error) {
       this.close();
@@ -62,18 +74,6 @@ export class Connection {
     return this.#statement(name).all(...values) as T[];
   }
 
-  /**
-   * Whether a statement of its own may be trusted to commit. After a statement failed, libsql keeps it half-way, and until it has run again every later
-   * one seems to succeed but is not committed. COMMIT does notice.
-   */
-  get isDoubtful(): boolean {
-    return this.#doubtful;
-  }
-
-  doubt(): void {
-    this.#doubtful = true;
-  }
-
   transact<T>(work: () => T): T {
     // Not a prepared statement: see `isDoubtful`.
     this.#database.exec('BEGIN IMMEDIATE');
@@ -82,55 +82,48 @@ export class Connection {
       const result = work();
       isDone = true;
       this.#database.exec('COMMIT');
-      this.#doubtful = false;
+      this.isDoubtful = false;
       return result;
     } catch (error) {
-      this.#isSpoilt = isDone;
+      this.isSpoilt = isDone;
       this.#rollBack();
       throw error;
     }
   }
 
-  /** COMMIT itself failed, for example over a statement that is half-way: only another connection helps. */
-  get isSpoilt(): boolean {
-    return this.#isSpoilt;
-  }
-
-  /** Whether all that is held ends with this connection: then there is none to open instead. */
+  /** Whether the claims exist only in this connection, so that it cannot be reopened. */
   get isOnlyCopy(): boolean {
     return this.#owned && this.#path === null;
   }
 
   /**
-   * Whether what was written can be seen by others. POSIX drops a process's locks on a file when *any* descriptor of it is closed, for example by
-   * reading the file for a copy; another process then takes itself for the last one and removes the log, into which this one would go on writing alone.
+   * Whether other processes see what was written. POSIX drops a process's locks on a file when *any*
+   * descriptor of it is closed, for example after reading the file for a copy. Another process may then
+   * think that it is the last one and remove the log, and this one would go on writing to it alone.
    */
   isShared(): boolean {
     return this.#log === null || fstatSync(this.#log).nlink > 0;
   }
 
-  /** Called after each batch: now and then there is something to put in order. */
-  afterBatch(tidy: () => void): void {
+  afterBatch(): void {
     this.#writes += 1;
-    if (this.#writes >= WRITES_STEP && this.#path !== null) this.upkeep(tidy);
+    if (this.#writes >= WRITES_STEP) this.writeBack();
   }
 
-  /** Adds our writes to those of all, and when they are enough, removes what nobody needs any more and writes the log back. */
-  upkeep(tidy: () => void): void {
-    const due = this.transact(() => {
+  /** Adds this process's writes to those of all, and writes the log back when they are many. */
+  writeBack(): void {
+    if (this.#path === null) return;
+    const isDue = this.transact(() => {
       const total = this.all<{ count: number }>('countWrites', this.#writes)[0]?.count ?? 0;
-      if (total < WRITES_MAX) return false;
-      tidy();
-      this.run('resetWrites');
-      return true;
+      return total >= WRITES_MAX && this.run('resetWrites') === 1;
     });
     this.#writes = 0;
-    if (due && this.#path !== null) this.#checkpoint();
+    if (isDue) this.#checkpoint();
   }
 
   /**
-   * Writes the log back to the database. SQLite before 3.51.3 could lose a transaction when another process began the log anew during a checkpoint;
-   * there it is done from a second connection under the write lock of this one, so that no other process can.
+   * SQLite before 3.51.3 could lose a transaction when another process restarted the log during a
+   * checkpoint. There a second connection makes the checkpoint under the write lock of this one.
    */
   #checkpoint(): void {
     const write = 'PRAGMA wal_checkpoint(PASSIVE)';
@@ -148,9 +141,18 @@ export class Connection {
   }
 
   #hasSafeCheckpoint(): boolean {
-    const [row] = this.#database.prepare('SELECT sqlite_version() AS version').all() as { version: string }[];
-    const [major = 0, minor = 0, patch = 0] = (row?.version ?? '').split('.').map(Number);
+    const version = this.#select<string>('SELECT sqlite_version() AS value') ?? '';
+    const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
     return major > 3 || (major === 3 && (minor > 51 || (minor === 51 && patch >= 3)));
+  }
+
+  /** The library, its version of SQLite, and how it writes the file. */
+  facts(): ConnectionFacts {
+    return {
+      library: this.#open.library ?? 'the library of the database that was passed in',
+      version: this.#select<string>('SELECT sqlite_version() AS value') ?? '',
+      journalMode: this.#journalMode() ?? '',
+    };
   }
 
   close(): void {
@@ -171,7 +173,6 @@ export class Connection {
   }
 
   #rollBack(): void {
-    this.#doubtful = true;
     try {
       this.#database.exec('ROLLBACK');
     } catch {
@@ -180,42 +181,48 @@ export class Connection {
   }
 
   #useLog(): void {
-    const mode = (): unknown =>
-      (this.#database.prepare('PRAGMA journal_mode').all()[0] as { journal_mode: unknown }).journal_mode;
-    if (mode() === 'wal') return;
+    if (this.#journalMode() === 'wal') return;
     this.#database.exec('PRAGMA journal_mode = WAL');
-    if (mode() !== 'wal')
+    if (this.#journalMode() !== 'wal')
       throw new StoreError('SQLite could not switch to write-ahead logging here', { applied: 'no' });
   }
 
-  /** Reading comes first, so that opening a file that is ready needs no write lock. */
+  #journalMode(): string | null {
+    return this.#select('SELECT journal_mode AS value FROM pragma_journal_mode');
+  }
+
+  /** Reads first, so that opening an existing file needs no write lock. */
   #setUp(): void {
     if (this.#format() === null) this.transact(() => this.#database.exec(SCHEMA));
     const format = this.#format();
     if (format !== String(FORMAT)) {
-      const problem = `was written by another version of holdfast (format ${format}, this one knows ${FORMAT})`;
-      throw new StoreError(`SQLite store ${this.#path ?? 'in memory'}: it ${problem}`, { applied: 'no' });
+      throw new StoreError(
+        `SQLite store ${this.#path ?? 'in memory'}: another version of holdfast has written it ` +
+          `(its format is ${format}, this version knows ${FORMAT})`,
+        { applied: 'no' },
+      );
     }
   }
 
   #format(): string | null {
-    const tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'holdfast_meta'";
-    if (this.#database.prepare(tables).all().length === 0) return null;
-    const rows = this.#database.prepare("SELECT value FROM holdfast_meta WHERE key = 'format'").all();
-    return (rows[0] as { value: string } | undefined)?.value ?? null;
+    const table = "SELECT name AS value FROM sqlite_master WHERE type = 'table' AND name = 'holdfast_meta'";
+    if (this.#select(table) === null) return null;
+    return this.#select("SELECT value FROM holdfast_meta WHERE key = 'format'");
+  }
+
+  /** The column `value` of the first row. */
+  #select<T>(sql: string, ...values: SqliteValue[]): T | null {
+    const [row] = this.#database.prepare(sql).all(...values) as { value: T }[];
+    return row?.value ?? null;
   }
 
   #findBoot(bootId: string): number {
-    const find = (): number | undefined =>
-      (
-        this.#database.prepare('SELECT number FROM holdfast_boot WHERE boot = ?').all(bootId)[0] as
-          | { number: number }
-          | undefined
-      )?.number;
+    const find = (): number | null =>
+      this.#select('SELECT number AS value FROM holdfast_boot WHERE boot = ?', bootId);
     const known = find();
-    if (known !== undefined) return known;
+    if (known !== null) return known;
     this.transact(() => {
-      // The leases of a boot that is not in the list any more are judged by the wall clock like those of any other.
+      // The leases of a boot that is not listed are judged by the wall clock, like those of any other.
       this.#database.exec(
         'DELETE FROM holdfast_boot WHERE number <= (SELECT max(number) FROM holdfast_boot) - 100',
       );
@@ -225,7 +232,7 @@ export class Connection {
   }
 }
 
-/** After these, the connection is opened anew: the file may have been replaced, or the disk mended. */
+/** After these the database is reopened: the file may have been replaced, or the disk repaired. */
 export function isFatal(error: unknown): boolean {
   return failureKind(error) !== 'busy' && failureKind(error) !== 'full';
 }

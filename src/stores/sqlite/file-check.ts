@@ -1,6 +1,7 @@
 import {
   accessSync,
   constants,
+  existsSync,
   readdirSync,
   readlinkSync,
   realpathSync,
@@ -10,7 +11,7 @@ import {
 import { dirname } from 'node:path';
 import { StoreError } from '../../errors.ts';
 
-/** File systems whose locks or shared memory do not reach every process that can see the file. By their number on Linux. */
+/** File systems whose locks or shared memory do not reach every process, by their number on Linux. */
 const NETWORK: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -30,36 +31,63 @@ const NETWORK: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * Finds out before the first write what would otherwise fail late or, on a network file system, not fail at all: there two hosts could both hold a lock.
- * Throws a `StoreError` that had no effect.
+ * Finds before the first write what would otherwise fail late or not at all: on a network file system,
+ * or through two hard links, two processes could both hold a lock. Throws a `StoreError` that had no
+ * effect.
  */
 export function checkFile(path: string, typeOf: (folder: string) => number = fileSystemType): void {
   const folder = dirname(path);
-  if (!isFolder(folder)) throw refusal(path, `the folder ${folder} does not exist`);
-  const network = NETWORK.get(typeOf(folder));
-  if (network !== undefined) {
+  const network = isFolder(folder) ? networkFileSystem(folder, typeOf) : null;
+  if (network !== null) {
     throw refusal(
       path,
-      `it is on a network file system (${network}), where locks cannot be trusted; use a local disk, or a server`,
+      `it is on a network file system (${network}), where locks cannot be trusted; ` +
+        'use a local disk, or a server',
     );
   }
-  // The database itself, and beside it the log and the wake files that it needs.
-  if (!isWritable(folder)) throw refusal(path, `this user may not write to the folder ${folder}`);
-  if (exists(path) && !isWritable(path)) throw refusal(path, 'this user may not write to the file');
+  const problem = fileProblem(path);
+  if (problem !== null) throw refusal(path, problem);
+}
+
+/** The name of the network file system that a folder is on; `null` for a local one. */
+export function networkFileSystem(
+  folder: string,
+  typeOf: (folder: string) => number = fileSystemType,
+): string | null {
+  return NETWORK.get(typeOf(folder)) ?? null;
+}
+
+/** Why this user cannot use the file, or not safely; `null` when nothing is wrong. */
+export function fileProblem(path: string): string | null {
+  const folder = dirname(path);
+  if (!isFolder(folder)) return `the folder ${folder} does not exist`;
+  // SQLite writes its log there, and this store its notification files.
+  if (!isWritable(folder)) return `this user may not write to the folder ${folder}`;
+  const file = statSync(path, { throwIfNoEntry: false });
+  if (file === undefined) return null;
+  // SQLite keeps its log beside the name that was opened: two names have two logs, and two holders.
+  if (file.nlink > 1) return 'the file has more than one hard link; remove the others';
+  return isWritable(path) ? null : 'this user may not write to the file';
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /**
- * SQLite shares what it knows of a file among all connections of a process. As long as one of them still has a log that was removed under it, a new one would use that
- * too, and write where nobody else reads. libsql closes a connection only when its statements are collected, so this can last a while.
+ * SQLite shares its view of a file among all connections of a process. While one of them still has a
+ * log that was removed, a new one would use that too, and write where no other process reads. libsql
+ * closes a connection only when its statements are garbage-collected, so this can last a while.
  */
 export function checkNotStranded(path: string): void {
-  if (!exists(path)) return;
+  if (!existsSync(path)) return;
   const file = realpathSync(path);
   const open = new Set(openFiles());
   if (!open.has(file) || open.has(`${file}-shm`) || !open.has(`${file}-shm (deleted)`)) return;
   throw refusal(
     path,
-    'its log was removed while this process used it, because this process opened and closed the file by other means (a copy or a backup?) and so dropped its locks; restart it',
+    'its log was removed while this process used it. This process has opened and closed the file by other ' +
+      'means (a copy or a backup?), which drops its locks; restart the process',
   );
 }
 
@@ -83,14 +111,6 @@ function fileOf(descriptor: string): string {
 function fileSystemType(folder: string): number {
   // Other systems number theirs differently.
   return process.platform === 'linux' ? statfsSync(folder).type : 0;
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
-}
-
-function exists(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 function isWritable(path: string): boolean {

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { hostname, uptime } from 'node:os';
 import { type Clock, systemClock } from '../../clock.ts';
+import { UnsupportedError } from '../../errors.ts';
 
 /**
- * Time as every process of one host sees it. Leases are counted on the host's monotonic clock, which all its processes share and nobody can set; the
- * wall clock judges only what another boot has left behind.
+ * Time as every process of one host sees it. Leases count on the host's monotonic clock, which its
+ * processes share and which cannot be set. The wall clock judges only the leases of another boot.
  */
 export interface Host {
   /** Tells one boot of the host from the next, when its monotonic clock has begun anew. */
@@ -14,8 +15,16 @@ export interface Host {
   wallMs(): number;
 }
 
+/** The current time, as the rows count it. */
+export type Now = readonly [bootNumber: number, monotonicMs: number, wallMs: number];
+
+/** When a lease that begins now ends. */
+export function endOf([bootNumber, monotonicMs, wallMs]: Now, ttlMs: number): Now {
+  return [bootNumber, monotonicMs + ttlMs, wallMs + ttlMs];
+}
+
 export function hostOf(clock: Clock): Host {
-  // A clock of the caller's own is shared by whoever shares that object, so its numbers are compared as they are.
+  // A caller's own clock is shared by the stores that were given that object.
   if (clock !== systemClock) {
     return { bootId: 'own clock', monotonicMs: () => clock.monotonicMs(), wallMs: () => clock.wallMs() };
   }
@@ -27,13 +36,28 @@ export function hostOf(clock: Clock): Host {
   };
 }
 
-/** How often the two clocks are read side by side at most, and how far apart the readings may be that are believed at once. */
+/**
+ * Throws under a runtime whose `process.hrtime` starts with the process instead of the host: processes
+ * would disagree on when a lease ends, and two of them would hold the lock.
+ */
+export function assertHostClock(clock: Clock): void {
+  const { bun, deno } = process.versions;
+  if (clock !== systemClock || (bun === undefined && deno === undefined)) return;
+  const runtime = bun === undefined ? 'Deno' : 'Bun';
+  throw new UnsupportedError(
+    `${runtime} has no clock that all processes of a host share, so a SQLite file cannot be locked safely; ` +
+      'use Node.js, or another store',
+  );
+}
+
+/** The two clocks are read side by side, until two readings are this close, or this often. */
 const READINGS_MAX = 20;
 const APART_MS = 0.1;
 
 /**
- * What the process's clock lacks to the system's. A process that is stopped between the two readings would be behind all others by as much for ever, and its
- * leases would end for them while it still holds: so the reading that took least counts.
+ * The system's clock minus the process's. A process that is stopped between the two readings would
+ * stay behind all others by that much, and its leases would end for them while it still holds. So the
+ * closest pair of readings counts.
  */
 function bootOffsetMs(clock: Clock): number {
   const system = (): number => Number(process.hrtime.bigint()) / 1e6;
@@ -50,13 +74,13 @@ function bootOffsetMs(clock: Clock): number {
   return offsetMs;
 }
 
-/** A time namespace shifts the monotonic clock of a container; undoing that gives the host's own. */
+/** A time namespace shifts the monotonic clock of a container. This offset gives the host's own. */
 function namespaceOffsetMs(): number {
   const match = /^monotonic\s+(-?\d+)\s+(-?\d+)/m.exec(readText('/proc/self/timens_offsets') ?? '');
   return match === null ? 0 : Number(match[1]) * 1000 + Number(match[2]) / 1e6;
 }
 
-/** Where the system has no id for a boot: its minute. Two processes that disagree on it judge each other by the wall clock, no worse. */
+/** Without a boot id: the minute of the boot. Processes that disagree on it use the wall clock. */
 function approximateBoot(clock: Clock): string {
   return `${hostname()}@${Math.round((clock.wallMs() / 1000 - uptime()) / 60)}`;
 }

@@ -1,3 +1,4 @@
+import { checkKeys } from '../../checks.ts';
 import type { Store } from '../../store/store.ts';
 import type { SqliteDatabase } from './library.ts';
 import { SqliteStore, type SqliteStoreOptions } from './sqlite-store.ts';
@@ -6,17 +7,21 @@ export type { SqliteDatabase, SqliteStatement, SqliteValue } from './library.ts'
 export type { SqliteStoreOptions } from './sqlite-store.ts';
 
 /**
- * Locks shared by many processes of one host through one file. The file is made when it does not exist, its folder is not; beside it SQLite keeps
- * `-wal` and `-shm`, and this store the folder `-wake`. Needs a local disk.
+ * Locks shared by many processes of one host through one file on a local disk. A missing file is made,
+ * a missing folder is not. SQLite keeps `-wal` and `-shm` beside it, and this store the folder `-wake`.
  *
- * @param pathOrDatabase a file; `:memory:` for this process alone; or a database of `node:sqlite`, `better-sqlite3` or `libsql`, whose library is then
- * used to open the same file once more. Only a database in memory is itself used, and then not closed.
- * @throws `StoreError` when the file can never work (the folder is missing or closed to us, a network file system, not a database);
- * `UnsupportedError` when there is no SQLite library; `InvalidArgumentError` for something else than a path or a database.
+ * @param pathOrDatabase a file; `:memory:` for this process alone; or a database of `node:sqlite`,
+ * `better-sqlite3` or `libsql`, whose library then opens the same file once more. Only a database in
+ * memory is used itself, and it is not closed.
+ * @throws `StoreError` when the file can never work (a missing or closed folder, a network file system,
+ * a second hard link, not a database); `UnsupportedError` without a SQLite library, and for a file
+ * under Bun or Deno; `InvalidArgumentError` for anything but a path or a database, and for an
+ * unknown option.
  */
 export function sqliteStore(
   pathOrDatabase: string | SqliteDatabase,
   options: SqliteStoreOptions = {},
 ): Store {
+  checkKeys(options, ['queueMax', 'clock']);
   return new SqliteStore(pathOrDatabase, options);
 }

@@ -1,5 +1,6 @@
-import { createRequire } from 'node:module';
 import { StoreError, UnsupportedError } from '../../errors.ts';
+import { refusalOf } from '../shared/client-library.ts';
+import { installedVersion, requireInstalled } from '../shared/installed.ts';
 
 /** What the three libraries have in common: `node:sqlite`, `better-sqlite3` and `libsql`. */
 export interface SqliteDatabase {
@@ -17,16 +18,16 @@ export interface SqliteStatement {
 /** What is bound to a statement. */
 export type SqliteValue = string | number | bigint;
 
-export type OpenSqlite = (path: string) => SqliteDatabase;
+/** Opens a file. */
+export interface OpenSqlite {
+  (path: string): SqliteDatabase;
+  /** The name of the library, for people. */
+  readonly library?: string | undefined;
+}
 
 type DatabaseClass = new (path: string, options: { timeout: number }) => SqliteDatabase;
 
-const require = createRequire(import.meta.url);
-
-/**
- * The library to open files with: the runtime's own where it has one, else the one that the application has installed, else the one that comes with
- * this package as an optional dependency.
- */
+/** The library to open files with: the runtime's own, else one that the application has installed. */
 export function findLibrary(): OpenSqlite {
   return builtIn() ?? betterSqlite3() ?? installed('libsql') ?? missing();
 }
@@ -34,7 +35,7 @@ export function findLibrary(): OpenSqlite {
 /** The library that made this database. */
 export function libraryOf(database: SqliteDatabase): OpenSqlite {
   const made = (database as { constructor: unknown }).constructor as DatabaseClass;
-  // No waiting inside the library: its calls are synchronous, and a stopped writer would stop our event loop too.
+  // No waiting inside the library: its calls are synchronous and would block the event loop.
   return (path) => new made(path, { timeout: 0 });
 }
 
@@ -49,11 +50,13 @@ function builtIn(): OpenSqlite | null {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   // From 22.5 it was there behind a flag, and then without a way to set the time-out.
   if (major < 22 || (major === 22 && minor < 13)) return null;
-  const { DatabaseSync } = quietly(() => require('node:sqlite') as { DatabaseSync: DatabaseClass });
-  return (path) => new DatabaseSync(path, { timeout: 0 });
+  const { DatabaseSync } = quietly(
+    () => process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: DatabaseClass },
+  );
+  return openerOf('node:sqlite', DatabaseSync);
 }
 
-/** Node 22 warns that its SQLite is experimental. Whoever chose this store did not choose that, and can do nothing about it. */
+/** Node 22 warns that its SQLite is experimental, which the user of this store cannot change. */
 function quietly<T>(load: () => T): T {
   const { emitWarning } = process;
   process.emitWarning = () => {};
@@ -64,31 +67,42 @@ function quietly<T>(load: () => T): T {
   }
 }
 
+function openerOf(library: string, made: DatabaseClass): OpenSqlite {
+  return Object.assign((path: string) => new made(path, { timeout: 0 }), { library });
+}
+
 function installed(name: string): OpenSqlite | null {
   try {
-    const loaded = require(name) as DatabaseClass;
-    // Loading may succeed where the binary does not: only opening a database shows that it works here.
+    const loaded = requireInstalled(name) as DatabaseClass;
+    // Loading may succeed without a working binary. Opening a database shows whether there is one.
     new loaded(':memory:', { timeout: 0 }).close();
-    return (path) => new loaded(path, { timeout: 0 });
+    return openerOf(name, loaded);
   } catch {
     return null;
   }
 }
 
-/** npm only warns of a package that is made for a later Node.js, and this one's binary does not fail to load there: it crashes the process. */
 function betterSqlite3(): OpenSqlite | null {
-  try {
-    const { engines } = require('better-sqlite3/package.json') as { engines?: { node?: string } };
-    const least = Number(/^>=\s*(\d+)/.exec(engines?.node ?? '')?.[1] ?? 0);
-    return Number.parseInt(process.versions.node, 10) < least ? null : installed('better-sqlite3');
-  } catch {
-    return null;
-  }
+  return betterSqlite3Refusal() === null ? installed('better-sqlite3') : null;
+}
+
+/** Under a Node.js that is too old, which npm only warns of, its binary crashes the process. */
+function betterSqlite3Refusal(): string | null {
+  const version = installedVersion('better-sqlite3');
+  if (version === null) return null;
+  const { engines } = requireInstalled('better-sqlite3/package.json') as { engines?: { node?: string } };
+  const least = Number(/^>=\s*(\d+)/.exec(engines?.node ?? '')?.[1] ?? 0);
+  const isNodeOld = Number.parseInt(process.versions.node, 10) < least;
+  return isNodeOld
+    ? `better-sqlite3 ${version} needs Node.js ${least}`
+    : refusalOf('better-sqlite3', version);
 }
 
 function missing(): never {
+  const refusal = betterSqlite3Refusal();
   throw new UnsupportedError(
-    'No SQLite library works here. Use Node 22.13 or later, which has its own, or install one: npm install libsql',
+    `No SQLite library works here${refusal === null ? '' : ` (${refusal})`}. Use Node.js 22.13 or newer, ` +
+      'which has its own, or install one: npm install better-sqlite3@12 (or: npm install libsql)',
   );
 }
 
@@ -115,7 +129,7 @@ const KINDS: readonly (readonly [code: number, name: string, kind: FailureKind])
   [10, 'SQLITE_IOERR', 'io'],
 ];
 
-/** Each library says it in its own way: a name as `code`, or a number as `errcode`, which may carry a finer code in its upper bits. */
+/** Libraries give a name as `code`, or a number as `errcode` with a finer code in its upper bits. */
 export function failureKind(error: unknown): FailureKind {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
   for (const [number, name, kind] of KINDS) {

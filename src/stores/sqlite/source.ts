@@ -12,7 +12,7 @@ export interface Source {
   readonly connect: () => Connection;
 }
 
-/** A database that is handed in tells which library to use and which file to open; only one in memory is used itself, for nobody else can open it. */
+/** A given database tells which library to use and which file to open. One in memory is used itself. */
 export function sourceOf(source: string | SqliteDatabase, bootId: string): Source {
   if (typeof source !== 'string') {
     if (!isDatabase(source))
@@ -39,7 +39,7 @@ function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
   };
 }
 
-/** SQLite keeps its log beside the file itself, not beside a link to it; there, and nowhere else, everybody finds it and the wake files. */
+/** SQLite keeps its log beside the file itself, not beside a symbolic link to it. */
 function linkedFrom(path: string, hops = 40): string {
   try {
     return hops === 0 ? path : linkedFrom(resolve(realpathSync(dirname(path)), readlinkSync(path)), hops - 1);
