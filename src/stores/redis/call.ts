@@ -1,28 +1,31 @@
-import { onAbort } from '../../hold/abort.ts';
-import type { Script } from './batch.ts';
+import { onAbort } from '../../util/abort.ts';
 import { failureOf, isNoScript, outOfTime } from './failure.ts';
-import type { Gate } from './gate.ts';
+import type { ReadinessCheck } from './readiness-check.ts';
+import type { Script } from './script-batch.ts';
 
-/** One command, or one script that is not worth batching, with the same promises as a batch. `beside`: a command without keys goes where this key is. */
+/**
+ * One command, or one script that is not worth batching, with the same promises as a batch.
+ * `beside`: in a Cluster, a command without keys goes to the node of this key.
+ */
 export async function sendAlone(
-  gate: Gate,
+  readiness: ReadinessCheck,
   name: string,
   args: string[],
   signal: AbortSignal | undefined,
   beside?: string,
 ): Promise<unknown> {
-  await gateOpen(gate, signal);
+  await untilReady(readiness, signal);
   return await raced(
-    gate.link.send(name, args, beside).catch((error: unknown) => {
+    readiness.connection.send(name, args, beside).catch((error: unknown) => {
       throw failureOf(error);
     }),
-    () => outOfTime(true, gate.link),
+    () => outOfTime(true, readiness.connection),
     signal,
   );
 }
 
 export async function runAlone(
-  gate: Gate,
+  readiness: ReadinessCheck,
   script: Script,
   keys: readonly string[],
   args: readonly string[],
@@ -30,19 +33,34 @@ export async function runAlone(
 ): Promise<unknown> {
   const rest = [`${keys.length}`, ...keys, ...args];
   try {
-    return await sendAlone(gate, 'evalsha', [script.sha, ...rest], signal);
+    return await sendAlone(readiness, 'evalsha', [script.sha, ...rest], signal);
   } catch (error) {
     if (!isNoScript((error as Error).cause)) throw error;
-    return await sendAlone(gate, 'eval', [script.text, ...rest], signal);
+    return await sendAlone(readiness, 'eval', [script.text, ...rest], signal);
   }
 }
 
-async function gateOpen(gate: Gate, signal: AbortSignal | undefined): Promise<void> {
-  if (gate.isOpen) return;
+/** Resolves when commands can be sent; rejects with the reason why they cannot. */
+export async function untilReady(readiness: ReadinessCheck, signal: AbortSignal | undefined): Promise<void> {
+  if (readiness.isOpen) return;
+  let cancel = (): void => {};
   const open = new Promise<void>((resolve, reject) => {
-    gate.onceOpen((refusal) => (refusal === null ? resolve() : reject(refusal)));
+    cancel = readiness.whenReady((refusal) => (refusal === null ? resolve() : reject(refusal)));
   });
-  await raced(open, () => outOfTime(false, gate.link), signal ?? gate.limit());
+  try {
+    await raced(open, () => outOfTime(false, readiness.connection), signal ?? readiness.limit());
+  } finally {
+    cancel();
+  }
+}
+
+/** Resolves when the server has been reached, also if the store refuses to use it. */
+export async function untilConnected(readiness: ReadinessCheck, signal: AbortSignal): Promise<void> {
+  try {
+    await untilReady(readiness, signal);
+  } catch (error) {
+    if (!readiness.connection.isReady) throw error;
+  }
 }
 
 async function raced<T>(work: Promise<T>, failure: () => Error, signal: AbortSignal | undefined): Promise<T> {

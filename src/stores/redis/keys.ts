@@ -1,47 +1,54 @@
-/** The keys of one lock, and those of the whole store. */
+/** The keys of one lock. */
 export interface LockKeys {
-  /** What every other program looks at: prefix and name, nothing else. */
+  /** The key that other programs use for the same lock: prefix and name, nothing else. */
   readonly plain: string;
-  readonly line: string;
+  readonly queue: string;
   readonly info: string;
 }
 
-/** No name may hold a control character, so no name can meet a key of ours, whatever the prefix. */
+/** A name holds no control character. So no lock's plain key equals a helper key, with any prefix. */
 const OWN = '\u0001';
 
+/** The keys of all locks with one prefix, on one server or in one slot of a Cluster. */
 export class Keys {
   readonly prefix: string;
-  /** The counter of fences. The scripts know from it where channels begin. */
+  /** The counter of fences. The scripts derive the names of channels from it. */
   readonly counter: string;
   readonly channelBase: string;
-  readonly #line: string;
+  /** The channel on which evictions are announced to every process that is subscribed. */
+  readonly evictions: string;
+  /** The command that sends a message to such a channel. */
+  readonly publish: 'PUBLISH' | 'SPUBLISH';
+  readonly #queue: string;
   readonly #info: string;
-  /** Whoever takes a lock gives the same one back: its keys are put together once. */
+  /** Remembered, since the command after a claim is most often the release of the same lock. */
   #last: LockKeys & { readonly name: string };
 
   /**
-   * `tag`: what brings a key into the slot of these locks, in a Cluster. The counter's last letters also tell the scripts which kind of channels to use, those of
-   * one server or those of a slot.
+   * `tag`: in a Cluster, the hash tag of the slot of these locks. The last letters of the counter's
+   * key tell the scripts which channels to use: those of one server, or the sharded ones of a slot.
    */
   constructor(prefix: string, tag?: string) {
     const base = tag === undefined ? `${prefix}${OWN}` : `{${tag}}${prefix}${OWN}`;
     this.prefix = prefix;
     this.counter = `${base}${tag === undefined ? 'fence' : 'shard'}`;
     this.channelBase = `${base}wake:`;
-    this.#line = `${base}line:`;
+    this.evictions = `${base}evicted`;
+    this.publish = tag === undefined ? 'PUBLISH' : 'SPUBLISH';
+    this.#queue = `${base}queue:`;
     this.#info = `${base}info:`;
     this.#last = { name: '', ...this.of('') };
   }
 
-  /** Patterns for SCAN that find every lock of a Cluster whose name begins so. */
+  /** Patterns for SCAN that find every lock of a Cluster whose name begins with `namePrefix`. */
   static clusterPatterns(prefix: string, namePrefix: string): readonly string[] {
-    const line = escapeGlob(`}${prefix}${OWN}line:${namePrefix}`);
-    return [`${escapeGlob(prefix + namePrefix)}*`, `{*${line}*`];
+    const queue = escapeGlob(`}${prefix}${OWN}queue:${namePrefix}`);
+    return [`${escapeGlob(prefix + namePrefix)}*`, `{*${queue}*`];
   }
 
-  /** The lock's name, from a key of any slot; `null` for a key that is no lock's. */
+  /** The name of the lock that a key of any slot belongs to; `null` for any other key. */
   static clusterNameIn(prefix: string, key: string): string | null {
-    const own = `}${prefix}${OWN}line:`;
+    const own = `}${prefix}${OWN}queue:`;
     const at = key.startsWith('{') ? key.indexOf(own) : -1;
     if (at > 0 && at === key.indexOf('}')) return key.slice(at + own.length);
     if (!key.startsWith(prefix)) return null;
@@ -50,31 +57,27 @@ export class Keys {
   }
 
   of(name: string): LockKeys {
-    return { plain: this.prefix + name, line: this.#line + name, info: this.#info + name };
+    return { plain: this.prefix + name, queue: this.#queue + name, info: this.#info + name };
   }
 
   /** Adds the keys of a lock to a command, in the order in which the scripts expect them. */
   push(command: string[], name: string): void {
     if (this.#last.name !== name) this.#last = { name, ...this.of(name) };
-    const { plain, line, info } = this.#last;
-    command.push(plain, line, info);
+    const { plain, queue, info } = this.#last;
+    command.push(plain, queue, info);
   }
 
-  line(name: string): string {
-    return this.#line + name;
-  }
-
-  /** The lock's name, from a key that the server gave; `null` for a key that is no lock's. */
+  /** The name of the lock that a key belongs to; `null` for any other key. */
   nameIn(key: string): string | null {
-    if (key.startsWith(this.#line)) return key.slice(this.#line.length);
+    if (key.startsWith(this.#queue)) return key.slice(this.#queue.length);
     if (!key.startsWith(this.prefix)) return null;
     const name = key.slice(this.prefix.length);
     return name === '' || name.includes(OWN) ? null : name;
   }
 
-  /** Patterns for SCAN that find every lock whose name begins so. */
+  /** Patterns for SCAN that find every lock whose name begins with `namePrefix`. */
   patterns(clientPrefix: string, namePrefix: string): readonly string[] {
-    return [this.prefix, this.#line].map((start) => `${escapeGlob(clientPrefix + start + namePrefix)}*`);
+    return [this.prefix, this.#queue].map((start) => `${escapeGlob(clientPrefix + start + namePrefix)}*`);
   }
 }
 

@@ -1,87 +1,93 @@
-import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
+import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import { claimScript, releaseScript, renewScript } from '../../generated/redis-scripts.ts';
-import type { Instant } from '../../hold/validity.ts';
-import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
-import type { Operation } from './batch.ts';
-import type { Refusal } from './entering.ts';
+import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
+import type { Instant } from '../../store/validity.ts';
+import type { ClaimAnswer, ReleaseAnswer, ReleaseRequest } from '../shared/server-queue-store.ts';
 import { failureOf } from './failure.ts';
 import type { Keys } from './keys.ts';
 import { modeIn, modeText } from './mode-text.ts';
+import type { Operation } from './script-batch.ts';
 
-/** The calls of the scripts; each file in `scripts/` says what its keys, arguments and answers are. */
+/** The calls of the scripts. Each file in `scripts/` describes its keys, arguments and replies. */
 
-/** What a claim needs to know of its store besides the request. */
-export interface ClaimContext {
-  readonly lineMax: number;
-  /** Where the asker can be reached now; `-` for nowhere. */
-  channel(): string;
-  onGranted(request: ClaimRequest): void;
-  onFailed(request: ClaimRequest): void;
-  /** The server's clock said this, at or after the moment when we asked. */
-  onServerTime(serverMs: number, sentAt: Instant): void;
-  /** When to ask again, from what the script says of the holder. */
-  retryAfterMs(request: ClaimRequest, refusal: Refusal): number;
-}
-
-export function claimOperation(keys: Keys, context: ClaimContext): Operation<ClaimRequest, ClaimOutcome> {
-  // The fence that was granted last is what the next claim has to stay above, and to write a bigint takes long.
+/** `channel`: the channel of this process, or `-` while it is not subscribed. */
+export function claimOperation(
+  keys: Keys,
+  queueMax: number,
+  channel: () => string,
+): Operation<ClaimRequest, ClaimAnswer> {
+  // The next claim must be above the fence that was granted last. Its text is kept, because
+  // converting a bigint is slow.
   let last = { fence: 0n, text: '0' };
   return {
     script: claimScript,
-    isTimed: () => context.channel() !== '-',
+    isTimed: () => channel() !== '-',
     keyCount: (items) => items * 3 + 1,
-    encode(items, command) {
+    encode(requests, command) {
       command.push(keys.counter);
-      for (const { request } of items) keys.push(command, request.name);
+      for (const request of requests) keys.push(command, request.name);
       let fenceAbove = 0n;
       let hasNotes = false;
-      for (const { request } of items) {
+      for (const request of requests) {
         if (request.fenceAbove > fenceAbove) fenceAbove = request.fenceAbove;
         hasNotes ||= request.note !== '';
       }
       command.push(fenceAbove === last.fence ? last.text : `${fenceAbove}`);
-      const line = `${context.lineMax} ${context.channel()}`;
-      const [first] = items;
-      if (items.length === 1 && first?.request.mode.kind === 'exclusive' && !hasNotes) {
-        const { ttlMs, wait, id } = first.request;
+      const waitArgument = `${queueMax} ${channel()}`;
+      const [first] = requests;
+      if (requests.length === 1 && first?.mode.kind === 'exclusive' && !hasNotes) {
+        const { ttlMs, wait, id } = first;
         command.push(`${ttlMs}`, id);
-        if (wait) command.push(line);
+        if (wait) command.push(waitArgument);
         return;
       }
-      command.push(line);
-      for (const { request } of items) {
+      command.push(waitArgument);
+      for (const request of requests) {
         command.push(`${modeText(request.mode)} ${request.ttlMs} ${request.wait ? '1' : '0'} ${request.id}`);
       }
-      if (hasNotes) for (const { request } of items) command.push(request.note);
+      if (hasNotes) for (const request of requests) command.push(request.note);
     },
     decode(request, answer, { sentAt }) {
       const text = textOf(answer);
       if (isDigit(text)) {
-        context.onGranted(request);
-        // By way of a number, which the scripts count in too: reading the text as a bigint takes three times as long.
+        // Converted by way of a number, in which the scripts count too: parsing the text as a
+        // bigint takes three times as long.
         last = { fence: BigInt(Number(text)), text };
-        return { granted: true, fence: last.fence, validForMs: request.ttlMs };
+        return { granted: true, fence: last.fence };
       }
-      const rest = text.slice(2);
-      switch (text[0]) {
-        case 'w': {
-          const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
-          const refusal = { firstEndsMs: Number(firstEndsMs), marks };
-          if (sentAt !== null) context.onServerTime(Number(serverMs), sentAt);
-          return { granted: false, retryAfterMs: context.retryAfterMs(request, refusal) };
-        }
-        case 'm':
-          throw new ModeMismatchError(request.name, request.mode, modeIn(rest));
-        case 'l':
-          throw new LineFullError(request.name, context.lineMax);
-        default:
-          throw new StoreError(`Redis gave an answer that is not ours: ${text.slice(0, 80)}`, {
-            applied: 'unknown',
-          });
-      }
+      return refusalIn(text, request, queueMax, sentAt);
     },
-    onFailed: (request) => context.onFailed(request),
   };
+}
+
+/** Throws for a reply that is an error. */
+function refusalIn(
+  text: string,
+  { name, mode }: ClaimRequest,
+  queueMax: number,
+  sentAt: Instant | null,
+): ClaimAnswer {
+  const rest = text.slice(2);
+  switch (text[0]) {
+    case 'w': {
+      const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
+      return {
+        granted: false,
+        endsInMs: Number(firstEndsMs) < 0 ? null : Number(firstEndsMs),
+        isHead: marks.includes('h'),
+        isForeign: marks.includes('f'),
+        serverTime: sentAt === null ? null : { ms: Number(serverMs), sentAt },
+      };
+    }
+    case 'm':
+      throw new ModeMismatchError(name, mode, modeIn(rest));
+    case 'l':
+      throw new QueueFullError(name, queueMax);
+    default:
+      throw new StoreError(`Redis: unexpected reply from the claim script: ${text.slice(0, 80)}`, {
+        applied: 'unknown',
+      });
+  }
 }
 
 export interface RenewRequest extends ClaimRef {
@@ -93,58 +99,49 @@ export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome
     script: renewScript,
     isTimed: () => false,
     keyCount: (items) => items * 3,
-    encode(items, command) {
-      for (const { request } of items) keys.push(command, request.name);
+    encode(requests, command) {
+      for (const request of requests) keys.push(command, request.name);
       let hasNotes = false;
-      for (const { request } of items) {
+      for (const request of requests) {
         const { ttlMs, note } = request.change;
         command.push(`${ttlMs} ${note === undefined ? '0' : '1'} ${request.id}`);
         hasNotes ||= note !== undefined;
       }
-      if (hasNotes) for (const { request } of items) command.push(request.change.note ?? '');
+      if (!hasNotes) return;
+      for (const request of requests) command.push(request.change.note ?? '');
+      command.push(keys.publish);
     },
     decode: ({ change }, answer) =>
       textOf(answer) === '1' ? { held: true, validForMs: change.ttlMs } : { held: false },
   };
 }
 
-export interface ReleaseRequest extends ClaimRef {
-  readonly evict: boolean;
-  /** It had to wait itself. Where one has, another one is likely to. */
-  readonly hasWaited: boolean;
-}
-
-/** `onHandedOver`: somebody was granted the lock and has to confirm it. */
-export function releaseOperation(
-  keys: Keys,
-  onHandedOver: (name: string) => void,
-): Operation<ReleaseRequest, boolean> {
+export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseAnswer> {
   return {
     script: releaseScript,
     isTimed: () => false,
     keyCount: (items) => items * 3 + 1,
-    encode(items, command) {
+    encode(requests, command) {
       command.push(keys.counter);
-      for (const { request } of items) keys.push(command, request.name);
-      const [first] = items;
-      if (items.length === 1 && first !== undefined) {
-        command.push(first.request.id, first.request.evict ? '1' : '0');
+      for (const request of requests) keys.push(command, request.name);
+      const [first] = requests;
+      if (requests.length === 1 && first !== undefined) {
+        command.push(first.id, first.evict ? '1' : '0');
         return;
       }
-      for (const { request } of items) command.push(`${request.evict ? '1' : '0'}${request.id}`);
+      for (const request of requests) command.push(`${request.evict ? '1' : '0'}${request.id}`);
     },
-    isAwaited: (items) => items.some(({ request }) => request.hasWaited),
-    decode({ name }, answer, { isRepeat }) {
+    isAwaited: (requests) => requests.some(({ hasWaited }) => hasWaited),
+    decode(_request, answer, { isRepeat }) {
       const text = textOf(answer);
-      const isRemoved = text !== '0';
-      if (text === '2') onHandedOver(name);
-      // Gone, perhaps by our own first sending: the core knows what that means, we do not.
-      if (!isRemoved && isRepeat) {
+      // The claim is gone, perhaps because the client has sent this release twice. The outcome of
+      // the release is unknown.
+      if (text === '0' && isRepeat) {
         throw new StoreError('Redis: the connection broke, and the answer to a release was lost', {
           applied: 'unknown',
         });
       }
-      return isRemoved;
+      return text === '0' ? 'gone' : text === '2' ? 'handed' : 'removed';
     },
   };
 }
@@ -154,7 +151,7 @@ function isDigit(text: string): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** One item of a batch may fail alone. */
+/** The reply for one item. Throws if this item has failed. */
 export function textOf(answer: unknown): string {
   const text = String(answer);
   if (text[0] === '!') throw failureOf(new Error(text.slice(1)));

@@ -1,29 +1,34 @@
-import { reconnectDelayMs } from './link.ts';
-import type { NodeRedisClient } from './node-redis-link.ts';
+import { reconnectDelayMs } from './connection.ts';
+import type { NodeRedisClient } from './node-redis-connection.ts';
+import { rejectLostCommands } from './node-redis-lost-commands.ts';
+import { unrefNodeRedis } from './unref.ts';
 
 const known = new WeakMap<object, OwnClient<NodeRedisClient>>();
 
 /**
- * A client of node-redis that is ours, and that can be ended at any time. The library itself forgets a connection that it is making when it is destroyed meanwhile: that one is made all the
- * same, keeps the process alive, and nobody can end it any more. So a try under way is waited for.
+ * A node-redis client that we have opened, and that can be ended at any time. A client that is
+ * destroyed while it connects forgets the connection: the connection is made all the same, and
+ * nothing can end it any more. So such a client is destroyed when its attempt to connect is over.
  */
 export class OwnClient<C extends NodeRedisClient> {
   readonly client: C;
-  #isTrying = false;
+  #isConnecting = false;
   #isEnded = false;
 
   constructor(client: C) {
     this.client = client;
     known.set(client, this);
-    // An error event without a listener would end the process. After it, the client rests before it tries again.
-    client.on('error', () => this.#onTried());
-    client.on('connect', () => this.#onTried());
+    rejectLostCommands(unrefNodeRedis(client));
+    // An error event without a listener would end the process. After an error, the client pauses
+    // before it tries again.
+    client.on('error', () => this.#onAttemptOver());
+    client.on('connect', () => this.#onAttemptOver());
     client.on('reconnecting', () => {
-      this.#isTrying = true;
+      this.#isConnecting = true;
     });
   }
 
-  /** One more, made like the user's. It tries again whatever the user's own settings are. */
+  /** A client with the options of `model`, but always with retries. */
   static like<C extends NodeRedisClient>(
     model: C,
     override: { readonly socket?: object; readonly [option: string]: unknown } = {},
@@ -32,7 +37,7 @@ export class OwnClient<C extends NodeRedisClient> {
     return new OwnClient(model.duplicate({ ...override, socket }) as C);
   }
 
-  /** Ends a client, in its own way if it is ours. */
+  /** Ends any client. */
   static end(client: NodeRedisClient): void {
     const own = known.get(client);
     if (own !== undefined) own.end();
@@ -40,17 +45,17 @@ export class OwnClient<C extends NodeRedisClient> {
   }
 
   async connect(): Promise<void> {
-    this.#isTrying = true;
+    this.#isConnecting = true;
     await this.client.connect();
   }
 
   end(): void {
     this.#isEnded = true;
-    if (!this.#isTrying && this.client.isOpen) this.client.destroy();
+    if (!this.#isConnecting && this.client.isOpen) this.client.destroy();
   }
 
-  #onTried(): void {
-    this.#isTrying = false;
+  #onAttemptOver(): void {
+    this.#isConnecting = false;
     if (this.#isEnded) this.end();
   }
 }

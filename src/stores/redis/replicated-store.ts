@@ -1,5 +1,6 @@
 import { StoreError } from '../../errors.ts';
-import { isStoreError, unknownOutcome } from '../../hold/command.ts';
+import { type DiagnoseContext, type Finding, fail, ok, runCheck, type Verdict } from '../../store/finding.ts';
+import { CONNECT_NAME } from '../../store/first-answer.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -7,39 +8,39 @@ import type {
   RenewChange,
   RenewOutcome,
   Store,
-  StoredClaim,
-  Traits,
-  WatchTarget,
+  Waiter,
 } from '../../store/store.ts';
+import { WrappedStore } from '../../store/wrapped-store.ts';
+import { isStoreError, unknownOutcome } from '../../util/error-code.ts';
 
-/** A store that can say how many replicas have what it was last told. */
+/** A store that can tell how many replicas have its writes. */
 export interface Replicating extends Store {
-  /** Resolves to how many replicas have everything that was written by us for this lock; waits for `count` of them, or for `limitMs`. */
+  /**
+   * Resolves to how many replicas have all that we have written for this lock. Waits for `count` of
+   * them, and for `limitMs` at most.
+   */
   replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number>;
 }
 
-/** The replicas get this share of a time to live to confirm, within these bounds. */
+/** The replicas have this share of the TTL to confirm, within these bounds. */
 const SHARE = 1 / 10;
 const CONFIRM_MS = { min: 50, max: 1_000 };
 
 /**
- * Grants and renewals count only once so many replicas have them. It makes rarer that a replica is promoted which does not know of a hold; it cannot make it
- * impossible, since nothing makes that very replica the one that is promoted.
+ * A grant or a renewal counts only when enough replicas have it. So it is rarer that a promoted
+ * replica does not know of a hold. It is still possible, since another replica may be promoted.
  */
-export class ReplicatedStore implements Store {
-  readonly traits: Traits;
-  readonly #store: Replicating;
+export class ReplicatedStore extends WrappedStore<Replicating> {
   readonly #count: number;
 
   constructor(store: Replicating, count: number) {
-    this.traits = store.traits;
-    this.#store = store;
+    super(store);
     this.#count = count;
   }
 
   /** A grant that too few replicas have is given back, and the claim rejects. */
-  async claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    const outcome = await this.#store.claim(request, signal);
+  override async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    const outcome = await super.claim(request, signal, waiter);
     if (!outcome.granted) return outcome;
     try {
       await this.#confirm(request.name, request.ttlMs, signal);
@@ -51,52 +52,49 @@ export class ReplicatedStore implements Store {
     return outcome;
   }
 
-  /** Until it is known to be gone, nobody may say that there is nothing. */
+  /** Rejects with an unknown outcome unless the claim is known to be gone. */
   async #giveBack(request: ClaimRequest, signal: AbortSignal | undefined): Promise<void> {
     try {
-      await this.#store.release(request, signal);
+      await super.release(request, signal);
     } catch (error) {
       throw unknownOutcome('Redis: too few replicas had it, and it could not be given back', error);
     }
   }
 
-  /** A renewal that too few replicas have may be forgotten by the next master: it is unknown, and the deadline stays where it was. */
-  async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    const outcome = await this.#store.renew(claim, change, signal);
+  /**
+   * The next master may not know of a renewal that too few replicas have. Its outcome is unknown,
+   * and the deadline stays where it was.
+   */
+  override async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
+    const outcome = await super.renew(claim, change, signal);
     if (outcome.held) await this.#confirm(claim.name, change.ttlMs, signal);
     return outcome;
   }
 
-  release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#store.release(claim, signal);
+  override async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    const found = super.diagnose(context);
+    const replicas = runCheck(context, 'redis-wait-replicas', () => this.#checkReplicas(context));
+    return [...(await found), await replicas];
   }
 
-  evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#store.evict(claim, signal);
-  }
-
-  watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
-    return this.#store.watch(target, wake);
-  }
-
-  read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
-    return this.#store.read(name, signal);
-  }
-
-  list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
-    return this.#store.list(prefix, signal);
-  }
-
-  close(): Promise<void> {
-    return this.#store.close();
+  async #checkReplicas({ ttlMs, signal }: DiagnoseContext): Promise<Verdict> {
+    const reached = await this.store.replicasWith(CONNECT_NAME, this.#count, confirmMs(ttlMs), signal);
+    const found = `${reached} replicas confirm writes in time; waitReplicas is ${this.#count}`;
+    if (reached >= this.#count) return ok(found, 'A grant counts only when a replica has it.');
+    const advice = 'Bring the replicas back, or lower waitReplicas.';
+    return fail(found, 'Every grant is given back: no lock can be acquired.', advice);
   }
 
   async #confirm(name: string, ttlMs: number, signal: AbortSignal | undefined): Promise<void> {
-    const limitMs = Math.ceil(Math.min(Math.max(ttlMs * SHARE, CONFIRM_MS.min), CONFIRM_MS.max));
-    const reached = await this.#store.replicasWith(name, this.#count, limitMs, signal);
+    const limitMs = confirmMs(ttlMs);
+    const reached = await this.store.replicasWith(name, this.#count, limitMs, signal);
     if (reached >= this.#count) return;
     throw new StoreError(`Redis: only ${reached} of ${this.#count} replicas had it within ${limitMs} ms`, {
       applied: 'unknown',
     });
   }
+}
+
+function confirmMs(ttlMs: number): number {
+  return Math.ceil(Math.min(Math.max(ttlMs * SHARE, CONFIRM_MS.min), CONFIRM_MS.max));
 }

@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseUser } from '../host-list.ts';
-import { parseQuery, splitQuery } from '../url-query.ts';
+import { parseHosts, parseQuery, parseUser, splitQuery } from '../shared/url.ts';
 import { checkPrefix } from './prefix.ts';
 
 /** The parts of a URL with several hosts. */
@@ -12,13 +11,16 @@ export interface Hosts {
   readonly password: string;
   /** Without the slash. */
   readonly path: string;
-  /** What keys begin with; undefined where the URL does not say. */
+  /** The prefix of keys; undefined where the URL has none. */
   readonly prefix: string | undefined;
 }
 
 const SHAPE = /^[a-z+]+:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?([^/?#]*)(?:\?([^#]*))?$/i;
 
-/** Reads `scheme://user:password@a:1,b:2,c/path?prefix=text`. Throws `InvalidArgumentError`, which never repeats the URL: it may hold a password. */
+/**
+ * Parses `scheme://user:password@a:1,b:2,c/path?prefix=text`. Throws `InvalidArgumentError`, which
+ * never contains the URL: it may hold a password.
+ */
 export function hostsIn(url: string, form: string, port = 6_379): Hosts {
   const [, user, hosts, path = '', query] = SHAPE.exec(url) ?? [];
   if (hosts === undefined) throw new InvalidArgumentError('url', `must look like ${form}`);
@@ -32,24 +34,30 @@ export function hostsIn(url: string, form: string, port = 6_379): Hosts {
   return { list, addresses, ...parseUser(user ?? ''), path: decodePath(path), prefix };
 }
 
-/** What a URL of one server says to us, and what of it is for the client library. */
+/** The parts of a URL of one server. */
 export interface OneHost {
-  /** Without the parameters. */
-  readonly place: string;
+  /** The URL for the client library, without parameters. */
+  readonly bareUrl: string;
   readonly prefix: string | undefined;
-  /** Which addresses a host name stands for: 4, 6, or 0 for both; undefined leaves it to the client library. */
+  /**
+   * The addresses of a host name to use: 4, 6, or 0 for both; undefined: the default of the client
+   * library.
+   */
   readonly family: number | undefined;
 }
 
-/** Reads the parameters of `redis://host:port/database?prefix=text&family=6`, and leaves the rest to the client library. */
+/**
+ * Parses the parameters of `redis://host:port/database?prefix=text&family=6`. The client library
+ * parses the rest.
+ */
 export function oneHostIn(url: string): OneHost {
-  const [place, query] = splitQuery(url);
+  const [bareUrl, query] = splitQuery(url);
   const parameters = parseQuery(query, ['prefix', 'family']);
   const family = parameters.get('family') ?? undefined;
   if (family !== undefined && !/^[046]$/.test(family))
     throw new InvalidArgumentError('url', 'has a parameter family that is not 4, 6 or 0 for both');
   return {
-    place,
+    bareUrl,
     prefix: prefixIn(parameters),
     family: family === undefined ? undefined : Number(family),
   };

@@ -1,4 +1,6 @@
 import { type Clock, systemClock } from '../../../clock.ts';
+import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
+import { CONNECT_NAME } from '../../../store/first-answer.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -7,75 +9,115 @@ import type {
   RenewOutcome,
   StoredClaim,
   Traits,
+  Waiter,
   WatchTarget,
 } from '../../../store/store.ts';
-import { Gate } from '../gate.ts';
+import { EvictionListeners } from '../../shared/eviction-listeners.ts';
+import { untilReady } from '../call.ts';
 import { Keys } from '../keys.ts';
+import { ReadinessCheck } from '../readiness-check.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
 import type { Replicating } from '../replicated-store.ts';
-import { ClusterLink } from './cluster-link.ts';
-import { listCluster } from './listing.ts';
+import { ClusterConnection } from './cluster-connection.ts';
+import { listCluster } from './inspect.ts';
 import type { ClusterNodes } from './nodes.ts';
+import { isTryAgain, renewInOpenSlot } from './open-slot.ts';
+import { SlotReadiness } from './slot-readiness.ts';
 import { slotOf, tagOf } from './slots.ts';
 
-/** Stores of slots that are kept, some kilobytes each, unless more of them are in use at once. */
-const SHARDS_MAX = 1_024;
-/** More than one for each that is made, so that the number goes down again. */
-const LOOKS = 4;
+/**
+ * How many stores of slots are kept, at some kilobytes each. More are kept only if they are in use.
+ */
+const STORES_MAX = 1_024;
+/**
+ * How many stores are checked when one is added. More than one, so that their number can shrink.
+ */
+const RETIRE_CHECKS = 4;
 
 /**
- * Locks in a Redis Cluster: one Redis store for each slot that is used, all over the same connections. So each slot has its counter of fences, its batches and its
- * channel, and nothing needs to know of more than one.
+ * Locks in a Redis Cluster. Each slot in use has a Redis store of its own, over the same
+ * connections. So each slot has its own counter of fences, batches and channel, as sharded channels
+ * require, and the Redis store knows of one slot only.
  */
 export class ClusterStore implements Replicating {
+  readonly kind = 'redis-cluster';
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
-  readonly #link: ClusterLink;
-  readonly #gate: Gate;
+  readonly #connection: ClusterConnection;
+  readonly #readiness: ReadinessCheck;
   readonly #options: RedisStoreOptions & { readonly clock: Clock };
   readonly #prefix: string;
   readonly #ownsClient: boolean;
-  readonly #shards = new Map<number, RedisStore>();
+  readonly #stores = new Map<number, RedisStore>();
+  readonly #evictions = new EvictionListeners();
+  readonly onEvicted = this.#evictions.add;
   #closing: Promise<void> | null = null;
 
   constructor(nodes: ClusterNodes, options: RedisStoreOptions, ownsClient: boolean) {
     this.#options = { ...options, clock: options.clock ?? systemClock };
-    this.#link = new ClusterLink(nodes, this.#options.clock);
-    this.#gate = new Gate(this.#link, options.allowEviction ?? false, this.#options.clock);
-    // Commands go to the nodes directly, past what the client would put before their keys.
+    this.#connection = new ClusterConnection(nodes, this.#options.clock);
+    this.#readiness = new ReadinessCheck(
+      this.#connection,
+      options.allowEviction ?? false,
+      this.#options.clock,
+    );
+    // Commands go to the nodes directly, so the client does not add its own prefix.
     this.#prefix = nodes.keyPrefix + (options.prefix ?? 'holdfast:');
     this.#ownsClient = ownsClient;
   }
 
-  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    return this.#shardOf(request.name).claim(request, signal);
+  /**
+   * One master is enough. A lock of another master reports by itself if that one cannot be reached.
+   */
+  connect(signal: AbortSignal): Promise<void> {
+    return untilReady(this.#readiness, signal);
+  }
+
+  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    return this.#storeOf(request.name).claim(request, signal, waiter);
   }
 
   renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    return this.#shardOf(claim.name).renew(claim, change, signal);
+    return this.#storeOf(claim.name)
+      .renew(claim, change, signal)
+      .catch((failure: unknown) => {
+        if (!isTryAgain(failure)) throw failure;
+        const keys = this.#keysOf(this.#slotOf(claim.name));
+        return renewInOpenSlot(this.#readiness, keys, claim, change, failure, signal);
+      });
   }
 
   release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#shardOf(claim.name).release(claim, signal);
+    return this.#storeOf(claim.name).release(claim, signal);
   }
 
   evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#shardOf(claim.name).evict(claim, signal);
+    return this.#storeOf(claim.name).evict(claim, signal);
   }
 
-  watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
-    return this.#shardOf(target.name).watch(target, wake);
+  watch(target: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
+    return this.#storeOf(target.name).watch(target, onChange);
   }
 
   read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
-    return this.#shardOf(name).read(name, signal);
+    return this.#storeOf(name).read(name, signal);
   }
 
   list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
-    return listCluster(this.#gate, this.#link, this.#prefix, prefix, signal);
+    return listCluster(this.#readiness, this.#connection, this.#prefix, prefix, signal);
   }
 
   replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
-    return this.#shardOf(name).replicasWith(name, count, limitMs, signal);
+    return this.#storeOf(name).replicasWith(name, count, limitMs, signal);
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    const { diagnoseCluster } = await import('./diagnose.ts');
+    return await diagnoseCluster(context, {
+      readiness: this.#readiness,
+      connection: this.#connection,
+      keysOf: (slot) => this.#keysOf(slot),
+      subscription: this.#storeOf(CONNECT_NAME).subscription,
+    });
   }
 
   close(): Promise<void> {
@@ -84,33 +126,47 @@ export class ClusterStore implements Replicating {
   }
 
   async #close(): Promise<void> {
-    this.#gate.close();
-    await Promise.all([...this.#shards.values()].map((shard) => shard.close()));
-    this.#link.leave();
-    if (this.#ownsClient) await this.#link.close();
+    this.#readiness.close();
+    await Promise.all([...this.#stores.values()].map((store) => store.close()));
+    this.#connection.leave();
+    if (this.#ownsClient) await this.#connection.close();
   }
 
-  #shardOf(name: string): RedisStore {
-    const slot = slotOf(this.#prefix + name);
-    let shard = this.#shards.get(slot);
-    if (shard === undefined) {
-      const keys = new Keys(this.#prefix, tagOf(slot));
-      shard = new RedisStore(this.#link, this.#options, false, { gate: this.#gate, keys });
-      if (this.#shards.size >= SHARDS_MAX) this.#retireSome();
-      this.#shards.set(slot, shard);
-    }
-    return shard;
+  #slotOf(name: string): number {
+    return slotOf(this.#prefix + name);
   }
 
-  /** The oldest that are idle make room; the others are asked again after all others. */
+  #keysOf(slot: number): Keys {
+    return new Keys(this.#prefix, tagOf(slot));
+  }
+
+  #storeOf(name: string): RedisStore {
+    const slot = this.#slotOf(name);
+    const known = this.#stores.get(slot);
+    if (known !== undefined) return known;
+    const readiness = new SlotReadiness(this.#readiness, this.#connection, slot, this.#options.clock);
+    const store = new RedisStore(this.#connection, this.#options, false, {
+      readiness: readiness,
+      keys: this.#keysOf(slot),
+    });
+    if (this.#stores.size >= STORES_MAX) this.#retireSome();
+    this.#stores.set(slot, store);
+    store.onEvicted?.((id) => this.#evictions.tell(id));
+    return store;
+  }
+
+  /**
+   * Drops idle stores among the oldest ones. A store in use moves to the end of the map, and is
+   * checked again after all others.
+   */
   #retireSome(): void {
-    let looks = 0;
-    for (const [slot, shard] of this.#shards) {
-      this.#shards.delete(slot);
-      if (shard.isIdle) shard.retire();
-      else this.#shards.set(slot, shard);
-      looks += 1;
-      if (looks === LOOKS) return;
+    let checks = 0;
+    for (const [slot, store] of this.#stores) {
+      this.#stores.delete(slot);
+      if (store.isIdle) store.retire();
+      else this.#stores.set(slot, store);
+      checks += 1;
+      if (checks === RETIRE_CHECKS) return;
     }
   }
 }

@@ -1,7 +1,8 @@
 import { UnsupportedError } from '../../../errors.ts';
-import { Complaints } from '../complaints.ts';
-import { type IoredisClient, ioredisLink } from '../ioredis-link.ts';
-import type { Corkable, Link } from '../link.ts';
+import type { Corkable, RedisConnection } from '../connection.ts';
+import { IOREDIS_CLOSED, type IoredisClient, IoredisConnection } from '../ioredis-connection.ts';
+import { type ClientEvents, ObservedClient } from '../observed-client.ts';
+import { unrefIoredis } from '../unref.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that an ioredis Cluster has to one node. */
@@ -15,7 +16,7 @@ export interface IoredisNode extends IoredisClient {
 }
 
 /** What is used of an ioredis Cluster. */
-export interface IoredisCluster {
+export interface IoredisCluster extends ClientEvents {
   readonly isCluster: boolean;
   readonly status: string;
   readonly options: {
@@ -27,108 +28,90 @@ export interface IoredisCluster {
   refreshSlotsCache(callback?: (error?: Error | null) => void): void;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
-  on(event: string, listener: (...args: string[]) => void): unknown;
-  once(event: string, listener: (...args: string[]) => void): unknown;
-  off(event: string, listener: (...args: string[]) => void): unknown;
 }
 
 const ENDED = new Set(['end', 'close']);
 
 type Mapped = { readonly host: string; readonly port: number } | null | undefined;
 
-export class IoredisNodes implements ClusterNodes {
-  readonly #cluster: IoredisCluster;
-  readonly #complaints: Complaints;
+export class IoredisNodes extends ObservedClient<IoredisCluster> implements ClusterNodes {
   readonly #made = new WeakMap<IoredisNode, ClusterNode>();
-  /** Looked up for every command. */
-  readonly #at = new Map<string, IoredisNode>();
+  /** By address, since every command looks its node up. */
+  readonly #byAddress = new Map<string, IoredisNode>();
 
   constructor(cluster: IoredisCluster) {
-    // Its connections would then put it before our keys once more.
+    // The connections would put it before our keys, after the Cluster's own prefix.
     if ((cluster.options.redisOptions?.keyPrefix ?? '') !== '') {
       throw new UnsupportedError('Set keyPrefix on the Cluster itself, not in its redisOptions');
     }
-    this.#cluster = cluster;
-    this.#complaints = Complaints.of(cluster, 'ready');
-  }
-
-  get lastError(): Error | null {
-    return this.#complaints.last;
-  }
-
-  get isRefused(): boolean {
-    return this.#complaints.isRefused;
+    super(cluster);
   }
 
   get keyPrefix(): string {
-    return this.#cluster.options.keyPrefix ?? '';
+    return this.client.options.keyPrefix ?? '';
   }
 
   get isReady(): boolean {
-    return this.#cluster.status === 'ready';
+    return this.client.status === 'ready';
   }
 
-  /** A Cluster client says `close` once more for each connection that ends after it has ended itself, and stays at that. Before it connects again it says so for one tick. */
-  get whyClosed(): string | null {
-    return ENDED.has(this.#cluster.status) ? 'the client has been closed or has given up reconnecting' : null;
+  /**
+   * When connections of a Cluster client end after the client has, its status becomes `close` again
+   * and stays so. A client that reconnects has the status `close` for one tick.
+   */
+  get closedReason(): string | null {
+    return ENDED.has(this.client.status) ? IOREDIS_CLOSED : null;
   }
 
-  onceReady(callback: () => void): void {
-    const done = (): void => {
-      this.#cluster.off('ready', done);
-      this.#cluster.off('end', done);
-      stopHearing();
-      callback();
-    };
-    const stopHearing = this.#complaints.onRefused(done);
-    this.#cluster.once('ready', done);
-    this.#cluster.once('end', done);
-    if (this.#cluster.status === 'wait') this.#cluster.connect().catch(this.#complaints.hear);
+  override onceReady(callback: () => void): () => void {
+    const stop = super.onceReady(callback);
+    if (this.client.status === 'wait') this.client.connect().catch(this.errors.record);
+    return stop;
   }
 
   known(): readonly ClusterNode[] {
-    return this.#cluster.nodes('all').map((node) => this.#nodeOf(node));
+    return this.client.nodes('all').map((node) => this.#nodeOf(node));
   }
 
   at(address: string): ClusterNode | null {
-    const before = this.#at.get(address);
+    const before = this.#byAddress.get(address);
     // A connection that has ended is never used again: the client makes another.
     if (before !== undefined && before.status !== 'end') return this.#nodeOf(before);
     const wanted = this.#mapped(address);
-    const found = this.#cluster
+    const found = this.client
       .nodes('all')
       .find(({ options }) => `${options.host}:${options.port}` === wanted);
     if (found === undefined) {
-      this.#at.delete(address);
+      this.#byAddress.delete(address);
       return null;
     }
-    this.#at.set(address, found);
+    this.#byAddress.set(address, found);
     return this.#nodeOf(found);
   }
 
   refresh(): void {
-    if (this.isReady) this.#cluster.refreshSlotsCache(() => {});
+    if (this.isReady) this.client.refreshSlotsCache(() => {});
   }
 
-  leave(): void {
-    this.#complaints.leave();
-    for (const node of this.#cluster.nodes('all')) this.#made.get(node)?.link.leave();
+  override leave(): void {
+    super.leave();
+    for (const node of this.client.nodes('all')) this.#made.get(node)?.connection.leave();
   }
 
   async close(): Promise<void> {
-    const { status } = this.#cluster;
+    const { status } = this.client;
     if (status === 'end') return;
     const ended = new Promise<void>((resolve) => {
-      this.#cluster.once('end', () => resolve());
+      this.client.once('end', () => resolve());
     });
-    this.#cluster.disconnect();
-    // Between two attempts to connect there is nothing that could end.
+    this.client.disconnect();
+    // Between two attempts to connect, the client does not emit `end`.
     if (status === 'connect' || status === 'ready') await ended;
   }
 
   /** The address as the client reaches it, where that differs from what the Cluster announces. */
   #mapped(address: string): string {
-    const { natMap } = this.#cluster.options;
+    const { natMap } = this.client.options;
     if (natMap === undefined || natMap === null) return address;
     const found: Mapped =
       typeof natMap === 'function' ? natMap(address) : (natMap as Record<string, Mapped>)[address];
@@ -139,7 +122,7 @@ export class IoredisNodes implements ClusterNodes {
     let made = this.#made.get(node);
     if (made === undefined) {
       made = {
-        link: gathering(node, ioredisLink(node)),
+        connection: gathering(node, new IoredisConnection(node)),
         subscriber: (events) => new IoredisSubscriber(node, events),
       };
       this.#made.set(node, made);
@@ -148,14 +131,14 @@ export class IoredisNodes implements ClusterNodes {
   }
 }
 
-/** No more calls than this in one packet: the node should work on some while we write the others. */
+/** Calls in one packet at most, so that the node works on some while we write the others. */
 const PACKET_MAX = 32;
 
 /**
- * In a Cluster each slot has calls of its own, and this library writes each by itself. What is sent to a node while the answers of one packet are worked off is gathered and
- * travels as one, before the answers of another node are looked at.
+ * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by itself.
+ * The calls of one tick to one node leave as one packet.
  */
-function gathering(node: IoredisNode, link: Link): Link {
+function gathering(node: IoredisNode, connection: RedisConnection): RedisConnection {
   let sent = 0;
   let gathered: Corkable | null = null;
   const end = (): void => {
@@ -163,8 +146,8 @@ function gathering(node: IoredisNode, link: Link): Link {
     gathered = null;
     sent = 0;
   };
-  const { send } = link;
-  link.send = (name, args) => {
+  const { send } = connection;
+  connection.send = (name, args) => {
     if (sent === 0) {
       gathered = (node as { readonly stream?: Corkable | null }).stream ?? null;
       gathered?.cork?.();
@@ -174,29 +157,31 @@ function gathering(node: IoredisNode, link: Link): Link {
       gathered?.cork?.();
     }
     sent += 1;
-    return send.call(link, name, args);
+    return send.call(connection, name, args);
   };
-  return link;
+  return connection;
 }
 
 class IoredisSubscriber implements Subscriber {
   readonly #client: IoredisNode;
 
   constructor(node: IoredisNode, events: SubscriberEvents) {
-    this.#client = node.duplicate({
-      lazyConnect: true,
-      keyPrefix: '',
-      autoResubscribe: false,
-      enableOfflineQueue: true,
-      // Another node may serve its slots when it is gone, so it is made anew.
-      retryStrategy: null,
-      readOnly: false,
-      commandTimeout: undefined,
-    });
+    this.#client = unrefIoredis(
+      node.duplicate({
+        lazyConnect: true,
+        keyPrefix: '',
+        autoResubscribe: false,
+        enableOfflineQueue: true,
+        // Another node may serve the slots after a break, so a new subscriber is made instead.
+        retryStrategy: null,
+        readOnly: false,
+        commandTimeout: undefined,
+      }),
+    );
     this.#client.on('error', () => {});
     this.#client.on('smessage', (channel: string, message: string) => events.onMessage(channel, message));
     this.#client.once('end', () => events.onEnd());
-    // A slot has left this node, and with it its channels; the others find their way back as quickly.
+    // A slot has moved to another node. The channels of all other slots are subscribed to again too.
     this.#client.on('moved', () => this.#client.disconnect());
     this.#client.connect().catch(() => {});
   }
@@ -206,7 +191,7 @@ class IoredisSubscriber implements Subscriber {
   }
 
   close(): void {
-    // Where there is nothing left to end, the client would wait for that end, and keep the process alive meanwhile.
+    // A client that has ended already would wait for its end once more.
     if (this.#client.status !== 'end') this.#client.disconnect();
   }
 }

@@ -1,7 +1,9 @@
-import { Complaints } from '../complaints.ts';
-import type { Link } from '../link.ts';
-import { type NodeRedisClient, nodeRedisLink } from '../node-redis-link.ts';
+import type { RedisConnection } from '../connection.ts';
+import type { ConnectionErrors } from '../connection-errors.ts';
+import { closedReasonOf, type NodeRedisClient, NodeRedisConnection } from '../node-redis-connection.ts';
+import { type ClientEvents, ObservedClient } from '../observed-client.ts';
 import { OwnClient } from '../own-client.ts';
+import { unrefNodeRedis } from '../unref.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that a node-redis Cluster has to one node. */
@@ -16,65 +18,46 @@ export interface NodeRedisShardNode {
 }
 
 /** What is used of a node-redis Cluster. */
-export interface NodeRedisCluster {
+export interface NodeRedisCluster extends ClientEvents {
   readonly isOpen: boolean;
   readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode>;
   // A method, so that a client of any configuration fits.
   nodeClient(node: never): Promise<unknown>;
   destroy(): void;
-  on(event: string, listener: (...args: string[]) => void): unknown;
-  once(event: string, listener: (...args: string[]) => void): unknown;
-  off(event: string, listener: (...args: string[]) => void): unknown;
 }
 
-export class NodeRedisNodes implements ClusterNodes {
+export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements ClusterNodes {
   readonly keyPrefix = '';
-  readonly #cluster: NodeRedisCluster;
-  readonly #complaints: Complaints;
   readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
-  /** To nodes that the client does not know, such as a replica that has become a master: it looks again only when it is told to by a node that it does know. */
+  /**
+   * Our connections to nodes that the client does not know, such as a replica that has become a
+   * master. The client looks for new nodes only after a redirect of one of its own commands.
+   */
   readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: ClusterNode }>();
 
   constructor(cluster: NodeRedisCluster) {
-    this.#cluster = cluster;
-    this.#complaints = Complaints.of(cluster, 'connect');
-  }
-
-  get lastError(): Error | null {
-    return this.#complaints.last;
-  }
-
-  get isRefused(): boolean {
-    return this.#complaints.isRefused;
+    super(cluster, { ready: 'connect', ended: ['disconnect', 'error'] });
   }
 
   get isReady(): boolean {
-    return this.#cluster.isOpen && this.#cluster.nodeByAddress.size > 0;
+    return this.client.isOpen && this.client.nodeByAddress.size > 0;
   }
 
-  get whyClosed(): string | null {
-    return this.#cluster.isOpen
-      ? null
-      : 'the client is not open: it has been closed, or its connect() was not called';
+  get closedReason(): string | null {
+    return closedReasonOf(this.client);
   }
 
-  onceReady(callback: () => void): void {
-    const done = (): void => {
-      for (const event of ['connect', 'disconnect', 'error']) this.#cluster.off(event, done);
-      stopHearing();
-      // An error may be the last word of a client that gives up, and only after it is it closed.
-      setImmediate(callback);
-    };
-    const stopHearing = this.#complaints.onRefused(done);
-    for (const event of ['connect', 'disconnect', 'error']) this.#cluster.once(event, done);
+  override onceReady(callback: () => void): () => void {
+    // A client that gives up emits an error first, and is closed after that.
+    return super.onceReady(() => void setImmediate(callback));
   }
 
   known(): readonly ClusterNode[] {
-    return [...this.#cluster.nodeByAddress.keys()].flatMap((address) => this.at(address) ?? []);
+    return [...this.client.nodeByAddress.keys()].flatMap((address) => this.at(address) ?? []);
   }
 
   at(address: string): ClusterNode | null {
-    const node = this.#cluster.nodeByAddress.get(address);
+    const node = this.client.nodeByAddress.get(address);
     if (node === undefined) return this.#ownNode(address);
     const before = this.#made.get(address);
     if (before?.node === node) return before.made;
@@ -83,12 +66,12 @@ export class NodeRedisNodes implements ClusterNodes {
     return made;
   }
 
-  /** A command that is sent to the wrong node makes this client look; there is no other way to tell it to. */
+  /** The client cannot be told to look for new nodes. */
   refresh(): void {}
 
-  leave(): void {
-    this.#complaints.leave();
-    for (const { made } of [...this.#made.values(), ...this.#own.values()]) made.link.leave();
+  override leave(): void {
+    super.leave();
+    for (const { made } of [...this.#made.values(), ...this.#own.values()]) made.connection.leave();
     for (const { own } of this.#own.values())
       own.then(
         (each) => each.end(),
@@ -98,18 +81,21 @@ export class NodeRedisNodes implements ClusterNodes {
   }
 
   async close(): Promise<void> {
-    if (this.#cluster.isOpen) this.#cluster.destroy();
+    if (this.client.isOpen) this.client.destroy();
   }
 
-  /** Of a node that it does not know any more, or once it is closed, the client would make a connection that nobody ends. */
+  /**
+   * For a node that the client has dropped, or after it was closed, the client would make a
+   * connection that is never ended.
+   */
   async #clientOf(node: NodeRedisShardNode): Promise<NodeRedisNode> {
-    if (this.#cluster.nodeByAddress.get(node.address) !== node) throw new Error('The node is gone');
-    return (await this.#cluster.nodeClient(node as never)) as NodeRedisNode;
+    if (this.client.nodeByAddress.get(node.address) !== node) throw new Error('The node is gone');
+    return (await this.client.nodeClient(node as never)) as NodeRedisNode;
   }
 
   #nodeOf(open: () => Promise<NodeRedisNode>): ClusterNode {
     return {
-      link: new LazyLink(open, this.#complaints),
+      connection: new LazyConnection(open, this.errors),
       subscriber: (events) => new NodeRedisSubscriber(open, events),
     };
   }
@@ -117,8 +103,8 @@ export class NodeRedisNodes implements ClusterNodes {
   #ownNode(address: string): ClusterNode | null {
     const before = this.#own.get(address);
     if (before !== undefined) return before.made;
-    const [model] = this.#cluster.nodeByAddress.values();
-    if (model === undefined || !this.#cluster.isOpen) return null;
+    const [model] = this.client.nodeByAddress.values();
+    if (model === undefined || !this.client.isOpen) return null;
     const own = this.#connect(model, address);
     own.catch(() => this.#own.delete(address));
     const made = this.#nodeOf(async () => (await own).client);
@@ -126,72 +112,78 @@ export class NodeRedisNodes implements ClusterNodes {
     return made;
   }
 
-  /** With everything as the client has it for its other nodes: user, password, TLS. */
+  /** With the options that the client uses for its other nodes, such as user, password and TLS. */
   async #connect(model: NodeRedisShardNode, address: string): Promise<OwnClient<NodeRedisNode>> {
     const known = await this.#clientOf(model);
     const at = address.lastIndexOf(':');
-    const place = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
-    const own = OwnClient.like(known, { url: undefined, socket: place, readonly: false });
+    const socket = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
+    const own = OwnClient.like(known, { url: undefined, socket, readonly: false });
     own.connect().catch(() => {});
     return own;
   }
 }
 
-/** This library connects to a node when it is first asked for it, and may replace its client. */
-class LazyLink implements Link {
+/** The client connects to a node when the node is first used, and may replace that connection. */
+class LazyConnection implements RedisConnection {
   readonly keyPrefix = '';
   readonly breaks = 0;
-  readonly whyClosed = null;
+  readonly closedReason = null;
   readonly #open: () => Promise<NodeRedisNode>;
-  /** Of the whole Cluster: before it is connected there is no client to hear. */
-  readonly #complaints: Complaints;
+  /** Those of the whole Cluster client: before the node is connected there are no others. */
+  readonly #errors: ConnectionErrors;
   #client: NodeRedisNode | null = null;
-  #link: Link | null = null;
+  #connection: RedisConnection | null = null;
 
-  constructor(open: () => Promise<NodeRedisNode>, complaints: Complaints) {
+  constructor(open: () => Promise<NodeRedisNode>, errors: ConnectionErrors) {
     this.#open = open;
-    this.#complaints = complaints;
+    this.#errors = errors;
   }
 
   get lastError(): Error | null {
-    return this.#link?.lastError ?? this.#complaints.last;
+    return this.#connection?.lastError ?? this.#errors.last;
   }
 
   get isRefused(): boolean {
-    return this.#link?.isRefused ?? this.#complaints.isRefused;
+    return this.#connection?.isRefused ?? this.#errors.isRefused;
   }
 
   get isReady(): boolean {
     return this.#client?.isReady === true;
   }
 
-  onceReady(callback: () => void): void {
+  onceReady(callback: () => void): () => void {
+    let stop: (() => void) | null = () => {};
     this.#open().then(
       (client) => {
+        if (stop === null) return;
         if (client !== this.#client) {
           this.#client = client;
-          this.#link?.leave();
-          this.#link = nodeRedisLink(client);
+          this.#connection?.leave();
+          this.#connection = new NodeRedisConnection(client);
         }
         if (client.isReady) callback();
-        else this.#link?.onceReady(callback);
+        else stop = this.#connection?.onceReady(callback) ?? stop;
       },
       () => callback(),
     );
+    return () => {
+      stop?.();
+      stop = null;
+    };
   }
 
   send(name: string, args: string[]): Promise<unknown> {
-    if (this.#link === null) return Promise.reject(new Error('There is no connection to this node'));
-    return this.#link.send(name, args);
+    if (this.#connection === null) return Promise.reject(new Error('There is no connection to this node'));
+    return this.#connection.send(name, args);
   }
 
   listen(): never {
-    throw new Error('A node of a Cluster is listened to by its subscriber');
+    throw new Error('In a Cluster, channels are subscribed to over a subscriber of the node');
   }
 
   leave(): void {
-    this.#link?.leave();
-    this.#link = null;
+    this.#connection?.leave();
+    this.#connection = null;
     this.#client = null;
   }
 
@@ -222,7 +214,7 @@ class NodeRedisSubscriber implements Subscriber {
   async #connect(open: () => Promise<NodeRedisNode>): Promise<NodeRedisNode> {
     const node = await open();
     const socket = { ...node.options?.socket, reconnectStrategy: false };
-    const client = node.duplicate({ socket, readonly: false });
+    const client = unrefNodeRedis(node.duplicate({ socket, readonly: false }));
     for (const event of ['error', 'end']) client.on(event, () => this.#end());
     // The slot has moved to another node.
     client.on('server-sunsubscribe', () => this.#end());

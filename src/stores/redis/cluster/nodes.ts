@@ -1,41 +1,45 @@
-import type { Link } from '../link.ts';
+import type { RedisConnection } from '../connection.ts';
 
-/** What is told of the connection of a subscriber. */
+/** Events of a subscriber's connection. */
 export interface SubscriberEvents {
   onMessage(channel: string, message: string): void;
-  /** It is gone for good; another one has to be made. */
+  /** The connection is gone for good, and another one has to be made. */
   onEnd(): void;
 }
 
-/** A connection to one node that listens to sharded channels. */
+/** A connection to one node that is subscribed to sharded channels. */
 export interface Subscriber {
   /** Rejects when the node does not serve the channel's slot, or the connection ends. */
   subscribe(channel: string): Promise<void>;
   close(): void;
 }
 
-/** One node of a Cluster, by the connection that the user's client has to it. */
+/** One node of a Cluster, and the connection that the client has to it. */
 export interface ClusterNode {
-  readonly link: Link;
+  readonly connection: RedisConnection;
   subscriber(events: SubscriberEvents): Subscriber;
 }
 
-/** The nodes that a Cluster client knows, whichever library it comes from. Addresses are `host:port`, as the Cluster announces them. */
+/**
+ * The nodes that a Cluster client of either library knows. Addresses are `host:port`, as the
+ * Cluster announces them.
+ */
 export interface ClusterNodes {
   readonly keyPrefix: string;
   readonly isReady: boolean;
-  readonly whyClosed: string | null;
-  /** As a link has it. */
+  readonly closedReason: string | null;
+  /** As for a connection. */
   readonly lastError: Error | null;
   readonly isRefused: boolean;
-  onceReady(callback: () => void): void;
-  /** Every node that it has a connection to, or could have at once. */
+  /** As for a connection. */
+  onceReady(callback: () => void): () => void;
+  /** Every node that the client is connected to, or can connect to. */
   known(): readonly ClusterNode[];
   /** `null`: the client does not know this address. */
   at(address: string): ClusterNode | null;
-  /** Lets the client itself look again which nodes there are. */
+  /** Makes the client look for new nodes. */
   refresh(): void;
-  /** Closes what was opened besides the client. */
+  /** Closes all that was opened besides the client. */
   leave(): void;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { SLOTS } from './slots.ts';
 
-/** Which node serves which slot, as far as anybody here has been told. */
+/** Which node serves which slot, as the nodes last reported it. */
 export class SlotTable {
   readonly #addresses = new Array<string | undefined>(SLOTS).fill(undefined);
   #isLoaded = false;
@@ -13,7 +13,12 @@ export class SlotTable {
     return this.#addresses[slot];
   }
 
-  /** True when this is news. */
+  /** The first slot that this node serves. */
+  slotOf(address: string): number {
+    return this.#addresses.indexOf(address);
+  }
+
+  /** Returns whether the table has changed. */
   move(slot: number, address: string): boolean {
     if (this.#addresses[slot] === address) return false;
     this.#addresses[slot] = address;
@@ -24,12 +29,12 @@ export class SlotTable {
     return [...new Set(this.#addresses.filter((address) => address !== undefined))];
   }
 
-  /** Takes in an answer to CLUSTER SLOTS. True when something has changed. */
+  /** Reads a reply to CLUSTER SLOTS. Returns whether the table has changed. */
   load(reply: unknown): boolean {
     let hasChanged = false;
     for (const [from, to, master] of reply as Array<[number, number, [string | null, number]]>) {
       const [host, port] = master;
-      // A node that does not know its own address says so: then nothing is known of these.
+      // The node does not know the address of this master.
       if (host === null || host === '' || host === '?') continue;
       for (let slot = Number(from); slot <= Number(to); slot += 1) {
         if (this.move(slot, `${host}:${port}`)) hasChanged = true;

@@ -1,7 +1,7 @@
 /** How many slots a Cluster has. */
 export const SLOTS = 16_384;
 
-/** CRC-16/XMODEM, which a Cluster goes by. */
+/** CRC-16/XMODEM, by which a Cluster assigns keys to slots. */
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
@@ -12,7 +12,7 @@ function step(crc: number, byte: number): number {
   return ((crc << 8) & 0xffff) ^ (TABLE[((crc >> 8) ^ byte) & 0xff] ?? 0);
 }
 
-/** Plain letters are their own bytes, which saves making a buffer of them. */
+/** ASCII text needs no buffer. */
 function slotOfText(text: string): number {
   let crc = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -23,7 +23,10 @@ function slotOfText(text: string): number {
   return crc % SLOTS;
 }
 
-/** The slot of a key: that of what stands between its first `{` and the next `}`, unless that is nothing; otherwise of all of it. */
+/**
+ * The slot of a key. If the key has text between its first `{` and the next `}`, that text is
+ * hashed, and otherwise the whole key.
+ */
 export function slotOf(key: string): number {
   const from = key.indexOf('{');
   const to = from < 0 ? -1 : key.indexOf('}', from + 1);
@@ -34,11 +37,12 @@ const TAGS = new Map<number, string>();
 let tried = 0;
 
 /**
- * A short text of this slot, without braces. Put between braces at the front of a key, it brings that key into the slot, whatever follows: the lock's own name
- * could not do that, since it may hold braces itself.
+ * A short text of this slot, without braces. A key that begins with the text in braces is in the
+ * slot, whatever follows. The name of the lock cannot serve as the tag, because it may hold braces.
  */
 export function tagOf(slot: number): string {
-  // Each slot comes up after some 16,000 tries; a hundred thousand find nearly all of them, in a few milliseconds, and once.
+  // A random text hits a given slot once in 16,384 times. A hundred thousand texts, made once in a
+  // few milliseconds, find nearly all slots.
   for (let tag = TAGS.get(slot); ; tag = TAGS.get(slot)) {
     if (tag !== undefined) return tag;
     const text = (tried++).toString(36);
@@ -47,11 +51,14 @@ export function tagOf(slot: number): string {
   }
 }
 
-/** The slots that commands belong to. Almost all of them begin with the counter of a slot, so there are not many of their keys to remember. */
+/**
+ * The slots of commands. They are remembered: the first key of almost every command is the counter
+ * of a slot, so there are few different ones.
+ */
 export class CommandSlots {
   readonly #known = new Map<string, number>();
 
-  /** By the command's first key, or by the one `beside` it; `null` for a command without keys. */
+  /** By the first key of the command, or by the key `beside`; `null` for a command without keys. */
   of(name: string, args: readonly string[], beside?: string): number | null {
     const key = beside ?? firstKey(name, args);
     if (key === undefined) return null;
@@ -65,8 +72,8 @@ export class CommandSlots {
   }
 }
 
-/** Of the commands that the stores send. */
+/** For the commands that the stores send. */
 function firstKey(name: string, args: readonly string[]): string | undefined {
   if (name === 'evalsha' || name === 'eval') return args[2];
-  return name === 'zrem' ? args[0] : undefined;
+  return name === 'zrem' || name === 'pexpire' ? args[0] : undefined;
 }

@@ -1,46 +1,50 @@
 import type { Clock, Timer } from '../../../clock.ts';
-import { type Listening, reconnectDelayMs } from '../link.ts';
+import { type ChannelEvents, reconnectDelayMs } from '../connection.ts';
 import type { ClusterNode, Subscriber } from './nodes.ts';
 
-/** Where channels are, and how to find out again. */
-export interface Places {
-  /** `null`: nobody is known to serve this slot. */
-  nodeOf(slot: number): ClusterNode | null;
-  look(): Promise<void>;
+/** Which node serves a slot, and how to find out again. */
+export interface SlotOwners {
+  /** `null`: none is known. */
+  masterOf(slot: number): ClusterNode | null;
+  loadTable(): Promise<void>;
 }
 
 interface Subscription {
-  readonly channel: string;
+  readonly channels: readonly string[];
   readonly slot: number;
-  readonly listening: Listening;
-  /** Where it is subscribed, or being so. */
+  readonly listening: ChannelEvents;
+  /** The connection over which it is subscribed, or will be; `null` between two attempts. */
   connection: Connection | null;
   attempts: number;
   timer: Timer | null;
 }
 
-/** One connection to one node, for all channels of its slots. */
+/** A connection to one node, for the channels of all of its slots. */
 interface Connection {
   readonly node: ClusterNode;
   readonly subscriber: Subscriber;
   readonly channels: Map<string, Subscription>;
 }
 
-/** Sharded channels: each is listened to at the master of its slot, and follows it when another node becomes that. */
+/**
+ * Subscriptions to sharded channels. Each is made at the master of its slot, and follows the slot
+ * to another node.
+ */
 export class Subscriptions {
   readonly #clock: Clock;
-  readonly #places: Places;
+  readonly #owners: SlotOwners;
   readonly #all = new Set<Subscription>();
   readonly #connections = new Map<ClusterNode, Connection>();
 
-  constructor(clock: Clock, places: Places) {
+  constructor(clock: Clock, owners: SlotOwners) {
     this.#clock = clock;
-    this.#places = places;
+    this.#owners = owners;
   }
 
-  add(channel: string, slot: number, listening: Listening): { close(): Promise<void> } {
+  /** The channels belong to this slot. */
+  add(channels: readonly string[], slot: number, listening: ChannelEvents): { close(): Promise<void> } {
     const subscription: Subscription = {
-      channel,
+      channels,
       slot,
       listening,
       connection: null,
@@ -48,7 +52,7 @@ export class Subscriptions {
       timer: null,
     };
     this.#all.add(subscription);
-    this.#place(subscription);
+    this.#subscribe(subscription);
     return {
       close: async () => {
         this.#all.delete(subscription);
@@ -62,10 +66,10 @@ export class Subscriptions {
   onMoved(): void {
     for (const subscription of this.#all) {
       const { connection, slot } = subscription;
-      if (connection === null || this.#places.nodeOf(slot) === connection.node) continue;
+      if (connection === null || this.#owners.masterOf(slot) === connection.node) continue;
       this.#leave(subscription);
       subscription.listening.onDown();
-      this.#place(subscription);
+      this.#subscribe(subscription);
     }
   }
 
@@ -76,17 +80,17 @@ export class Subscriptions {
     this.#connections.clear();
   }
 
-  #place(subscription: Subscription): void {
-    const { channel, slot, listening } = subscription;
-    const node = this.#places.nodeOf(slot);
+  #subscribe(subscription: Subscription): void {
+    const { channels, slot, listening } = subscription;
+    const node = this.#owners.masterOf(slot);
     if (node === null) {
-      this.#placeLater(subscription);
+      this.#subscribeLater(subscription);
       return;
     }
     const connection = this.#connections.get(node) ?? this.#connect(node);
-    connection.channels.set(channel, subscription);
+    for (const channel of channels) connection.channels.set(channel, subscription);
     subscription.connection = connection;
-    connection.subscriber.subscribe(channel).then(
+    Promise.all(channels.map((channel) => connection.subscriber.subscribe(channel))).then(
       () => {
         if (subscription.connection !== connection) return;
         subscription.attempts = 0;
@@ -95,17 +99,17 @@ export class Subscriptions {
       () => {
         if (subscription.connection !== connection) return;
         this.#leave(subscription);
-        this.#placeLater(subscription);
+        this.#subscribeLater(subscription);
       },
     );
   }
 
-  #placeLater(subscription: Subscription): void {
+  #subscribeLater(subscription: Subscription): void {
     if (!this.#all.has(subscription)) return;
     subscription.timer?.cancel();
     subscription.timer = this.#clock.startTimer(reconnectDelayMs(subscription.attempts++), () => {
-      void this.#places.look().then(() => {
-        if (this.#all.has(subscription) && subscription.connection === null) this.#place(subscription);
+      void this.#owners.loadTable().then(() => {
+        if (this.#all.has(subscription) && subscription.connection === null) this.#subscribe(subscription);
       });
     });
   }
@@ -128,16 +132,16 @@ export class Subscriptions {
       if (subscription.connection !== connection) continue;
       subscription.connection = null;
       subscription.listening.onDown();
-      this.#placeLater(subscription);
+      this.#subscribeLater(subscription);
     }
     connection.channels.clear();
   }
 
   #leave(subscription: Subscription): void {
-    const { connection, channel } = subscription;
+    const { connection, channels } = subscription;
     subscription.connection = null;
     if (connection === null) return;
-    connection.channels.delete(channel);
+    for (const channel of channels) connection.channels.delete(channel);
     if (connection.channels.size > 0) return;
     if (this.#connections.get(connection.node) === connection) this.#connections.delete(connection.node);
     connection.subscriber.close();

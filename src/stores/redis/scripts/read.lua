@@ -1,6 +1,7 @@
--- Everything that is known of one lock. The reader decodes it.
--- KEYS  plain key, line, info
--- Gives the time in us, the plain key's value, its time to live, the line with scores, the info
+-- All that is stored for one lock. The caller decodes it.
+-- KEYS  plain key, queue, info
+-- Gives the time in µs, the value of the plain key, its time to live, the queue with scores, the
+-- info
 local time = redis.call('TIME')
 local value = redis.call('GET', KEYS[1])
 return {

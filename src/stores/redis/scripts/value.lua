@@ -1,11 +1,12 @@
--- The plain key is what every other program looks at. It holds one of
---   <fence>[+][@<granted, us>] <id>     an exclusive claim of ours; + when it has a note, @ when the fence does not tell the time; sixteen digits
---   ~<family> <weight> <until, ms>      several claims of ours, listed in the line; family: rw, or p<of>
---   anything else                       another program's lock
+-- The plain key is the one that other programs use. Its value is one of
+--   <fence>[+][@<granted, µs>] <id>   an exclusive holder; + if it has a note, @ if the
+--                                     fence does not tell the time of the grant
+--   ~<family> <weight> <until, ms>    several holders, listed in the queue; family: rw, or p<of>
+--   any other value                   a lock of another program
 local function exclusiveIn(value)
   local fence, marks, id = string.match(value, '^(%d+)(%+?@?%d*) (.+)$')
-  -- Others write the time too, in seconds or milliseconds, and who they are.
-  if fence and #fence == 16 then return id, fence, marks end
+  -- Other programs may store a time and an owner too, in seconds or milliseconds.
+  if fence and #fence == FENCE_DIGITS then return id, fence, marks end
 end
 
 local function manyIn(value)
@@ -13,14 +14,14 @@ local function manyIn(value)
   return family, tonumber(weight), tonumber(ends)
 end
 
--- A fence is the time of the grant in us unless something pushed it ahead by more than a second.
+-- A fence is the time of the grant in µs, unless an earlier fence was greater.
 local function exclusiveValue(fence, id, hasNote)
   local mark = hasNote and '+' or ''
-  if math.abs(fence - nowUs) > 1000000 then mark = mark .. '@' .. digits(nowUs) end
+  if math.abs(fence - nowUs) > FENCE_APART_US then mark = mark .. '@' .. digits(nowUs) end
   return digits(fence) .. mark .. ' ' .. id
 end
 
--- x, s or p<count>/<of>: weight, capacity and family.
+-- The weight, capacity and family of a mode: x, s or p<count>/<of>.
 local function measure(mode)
   if mode == 'x' then return EVERYTHING, EVERYTHING, 'rw' end
   if mode == 's' then return 1, EVERYTHING, 'rw' end

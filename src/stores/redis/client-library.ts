@@ -1,0 +1,51 @@
+import { type ClientLibrary, exportsWith, importInstalled } from '../shared/client-library.ts';
+import type { IoredisCluster } from './cluster/ioredis-nodes.ts';
+import type { NodeRedisCluster, NodeRedisShardNode } from './cluster/node-redis-nodes.ts';
+import type { IoredisClient } from './ioredis-connection.ts';
+import type { NodeRedisClient } from './node-redis-connection.ts';
+
+export interface Ioredis {
+  readonly Redis: new (url: string | object, options?: object) => IoredisClient;
+  readonly Cluster: new (nodes: readonly object[], options: object) => IoredisCluster;
+}
+
+export interface NodeRedis {
+  createClient(options: object): NodeRedisClient;
+  createCluster(options: object): OwnNodeRedisCluster;
+}
+
+interface OwnNodeRedisCluster extends NodeRedisCluster {
+  readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode & { readonly client?: object }>;
+  connect(): Promise<unknown>;
+}
+
+// esbuild and webpack take an installed client into the bundle, and pass over a missing one because
+// its require() stands in a `try`. Rollup leaves require() as it is, and must not see an import:
+// both clients load JSON, which it cannot read without a plugin. Where there is no require(), in
+// Rollup's and esbuild's ES modules, the client comes from `node_modules`.
+
+export const IOREDIS: ClientLibrary<Ioredis> = {
+  name: 'ioredis',
+  async load() {
+    let loaded: unknown;
+    try {
+      loaded = require('ioredis');
+    } catch {
+      loaded = await importInstalled('ioredis');
+    }
+    return exportsWith<Ioredis>('Redis', loaded);
+  },
+};
+
+export const NODE_REDIS: ClientLibrary<NodeRedis> = {
+  name: 'redis',
+  async load() {
+    let loaded: unknown;
+    try {
+      loaded = require('redis');
+    } catch {
+      loaded = await importInstalled('redis');
+    }
+    return exportsWith<NodeRedis>('createClient', loaded);
+  },
+};

@@ -1,0 +1,343 @@
+import type { Clock } from '../../../clock.ts';
+import { pause } from '../../../util/backoff.ts';
+import { type ChannelEvents, ping, type RedisConnection } from '../connection.ts';
+import { NodeReadiness } from './node-readiness.ts';
+import type { ClusterNode, ClusterNodes } from './nodes.ts';
+import { isRenewal } from './open-slot.ts';
+import { PendingReplies } from './pending-replies.ts';
+import { SlotTable } from './slot-table.ts';
+import { CommandSlots, slotOf } from './slots.ts';
+import { Subscriptions } from './subscriptions.ts';
+
+/** With more redirects of one command than this, the nodes do not agree. */
+const REDIRECTS_MAX = 8;
+/**
+ * While a slot is being moved, commands with several keys are tried again this often, with this
+ * delay. A slot may stay open for long, so the caller then gets the error.
+ */
+const TRIES_MAX = 8;
+const TRY_AGAIN_MS = 100;
+/** The shortest time between two requests for the table of slots. */
+const LOAD_EVERY_MS = 250;
+/** How long a node may take to reply with the table, or to a PING. */
+const REPLY_MS = 1_000;
+
+/**
+ * For timers that a command waits for: if the owner closes the client meanwhile, nothing else keeps
+ * the process alive until the command has failed.
+ */
+const AWAITED = { keepAlive: true } as const;
+
+/** A master, as `masters` finds it. */
+export interface ClusterMaster {
+  readonly address: string;
+  readonly slot: number;
+  readonly connection: RedisConnection | null;
+}
+
+const REDIRECT = /^(MOVED|ASK) (\d+) (\S+)/;
+
+/**
+ * All connections of a Cluster client to its nodes, as one connection. The node of a command is
+ * chosen here, by the replies of the nodes: the libraries handle a dead master differently, and one
+ * of them waits for it for ever.
+ */
+export class ClusterConnection implements RedisConnection {
+  readonly breaks = 0;
+  readonly keyPrefix = '';
+  /** Sharded channels need Redis 7. */
+  readonly versionMin = [7, 0] as const;
+  readonly #nodes: ClusterNodes;
+  readonly #clock: Clock;
+  readonly #table = new SlotTable();
+  readonly #subscriptions: Subscriptions;
+  readonly #pendingReplies: PendingReplies;
+  readonly #readiness: NodeReadiness;
+  readonly #slots = new CommandSlots();
+  /** By slot: resolves when every command that is sent again has its reply. */
+  readonly #retries = new Map<number, Promise<void>>();
+  #loading: Promise<void> | null = null;
+  #loadedAtMs = Number.NEGATIVE_INFINITY;
+  #isLeft = false;
+
+  constructor(nodes: ClusterNodes, clock: Clock) {
+    this.#nodes = nodes;
+    this.#clock = clock;
+    this.#readiness = new NodeReadiness(clock);
+    this.#pendingReplies = new PendingReplies(clock, () => void this.#loadTable());
+    this.#subscriptions = new Subscriptions(clock, {
+      masterOf: (slot) => this.#masterOf(slot),
+      loadTable: () => this.#loadTable(),
+    });
+  }
+
+  get isReady(): boolean {
+    return this.#table.isLoaded && this.#nodes.isReady;
+  }
+
+  get closedReason(): string | null {
+    return this.#nodes.closedReason;
+  }
+
+  get lastError(): Error | null {
+    return this.#nodes.lastError;
+  }
+
+  get isRefused(): boolean {
+    return this.#nodes.isRefused;
+  }
+
+  onceReady(callback: () => void): () => void {
+    let isOver = false;
+    const done = (): void => {
+      if (!isOver) callback();
+      isOver = true;
+    };
+    const load = (): void => {
+      if (!this.#nodes.isReady || isOver) done();
+      else void this.#loadTable().then(onLoaded);
+    };
+    const onLoaded = (): void => {
+      if (this.isReady || this.#isLeft) done();
+      else this.#clock.startTimer(LOAD_EVERY_MS, load, AWAITED);
+    };
+    const stopListening = this.#nodes.isReady ? null : this.#nodes.onceReady(load);
+    if (stopListening === null) load();
+    return () => {
+      isOver = true;
+      stopListening?.();
+    };
+  }
+
+  /** A command of this slot can be sent now, and overtakes none that is being sent again. */
+  isSlotReady(slot: number): boolean {
+    return this.#masterOf(slot)?.connection.isReady === true && !this.#retries.has(slot);
+  }
+
+  /** Rejects when no node is known to serve the slot, or when its node cannot be reached. */
+  async whenSlotReady(slot: number): Promise<void> {
+    for (let tries = 0; !this.isSlotReady(slot); tries += 1) {
+      await this.#retries.get(slot);
+      if (!this.isSlotReady(slot)) await this.#reach(slot, tries);
+    }
+  }
+
+  /**
+   * Sends to the node that serves the first key. A command without keys goes to any node, or to the
+   * node of the key `beside`.
+   */
+  send(name: string, args: string[], beside?: string): Promise<unknown> {
+    const slot = this.#slots.of(name, args, beside);
+    if (slot === null) return this.#sendAny(name, args);
+    const before = this.#retries.get(slot);
+    if (before === undefined) return this.#sendTo(slot, name, args, 0);
+    return before.then(() => this.#sendTo(slot, name, args, 0));
+  }
+
+  sendYielding(name: string, args: string[]): Promise<unknown> {
+    const node = this.#masterOf(this.#slots.of(name, args) ?? 0);
+    if (node?.connection.isReady === true) ping(node.connection);
+    return this.send(name, args);
+  }
+
+  async servers(): Promise<readonly RedisConnection[]> {
+    return (await this.masters()).flatMap(({ connection }) => (connection === null ? [] : [connection]));
+  }
+
+  /** Every master, each with a slot that it serves. `connection: null`: it does not answer. */
+  async masters(): Promise<readonly ClusterMaster[]> {
+    return await Promise.all(
+      this.#table.masters().map(async (address) => {
+        const connection = await this.#answering(address).catch(() => null);
+        return { address, slot: this.#table.slotOf(address), connection };
+      }),
+    );
+  }
+
+  async #answering(address: string): Promise<RedisConnection | null> {
+    const node = this.#nodes.at(address);
+    if (node === null) return null;
+    const connection = await this.#readiness.wait(node.connection);
+    // A stopped node is connected, and does not reply.
+    await this.#within(REPLY_MS, connection.send('ping', []));
+    return connection;
+  }
+
+  listen(channels: string[], listening: ChannelEvents): { close(): Promise<void> } {
+    return this.#subscriptions.add(channels, slotOf(channels[0] ?? ''), listening);
+  }
+
+  /** The store of each slot calls this. */
+  leave(): void {
+    if (this.#isLeft) return;
+    this.#isLeft = true;
+    this.#pendingReplies.close();
+    this.#subscriptions.close();
+    this.#nodes.leave();
+  }
+
+  close(): Promise<void> {
+    return this.#nodes.close();
+  }
+
+  #sendTo(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+    const address = this.#table.addressOf(slot);
+    const node = address === undefined ? null : this.#nodes.at(address);
+    if (address === undefined || node?.connection.isReady !== true) {
+      const reached = this.#reach(slot, tries);
+      return this.#inOrder(
+        slot,
+        reached.then(() => this.#sendTo(slot, name, args, tries + 1)),
+      );
+    }
+    return new Promise((resolve, reject) => {
+      const settle = this.#pendingReplies.add(address, slot, reject);
+      node.connection.send(name, args).then(
+        (reply) => {
+          settle();
+          resolve(reply);
+        },
+        (error: unknown) => {
+          // A caller whose command was rejected has sent it again since. Following a redirect now
+          // would send it twice.
+          if (settle()) resolve(this.#inOrder(slot, this.#onError(error, slot, name, args, tries)));
+        },
+      );
+    });
+  }
+
+  /**
+   * Later commands of a slot do not overtake a command that is sent again. Otherwise a claim that
+   * was given up meanwhile could be granted after its release had found nothing.
+   */
+  #inOrder(slot: number, sending: Promise<unknown>): Promise<unknown> {
+    const settled = Promise.allSettled([this.#retries.get(slot), sending]).then(() => {
+      if (this.#retries.get(slot) === settled) this.#retries.delete(slot);
+    });
+    this.#retries.set(slot, settled);
+    return sending;
+  }
+
+  async #onError(
+    error: unknown,
+    slot: number,
+    name: string,
+    args: string[],
+    tries: number,
+  ): Promise<unknown> {
+    const message = error instanceof Error ? error.message : '';
+    const [, kind, , address = ''] = REDIRECT.exec(message) ?? [];
+    if (kind === 'MOVED' && tries < REDIRECTS_MAX) {
+      if (this.#table.move(slot, address)) this.#onMoved();
+      void this.#loadTable();
+      return await this.#sendTo(slot, name, args, tries + 1);
+    }
+    if (kind === 'ASK' && tries < REDIRECTS_MAX) return await this.#ask(address, slot, name, args, tries);
+    if (message.startsWith('TRYAGAIN') && tries < TRIES_MAX && !isRenewal(args)) {
+      await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
+      return await this.#sendTo(slot, name, args, tries + 1);
+    }
+    if (!message.startsWith('NOSCRIPT')) void this.#loadTable();
+    throw error;
+  }
+
+  /**
+   * The slot is being moved to that node. Until then, the node accepts a command of the slot only
+   * after ASKING.
+   */
+  async #ask(address: string, slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+    const node = this.#nodes.at(address);
+    if (node === null) {
+      await this.#findMaster(slot, tries);
+      return await this.#sendTo(slot, name, args, tries + 1);
+    }
+    const connection = await this.#readiness.wait(node.connection);
+    const asking = connection.send('asking', []);
+    asking.catch(() => {});
+    try {
+      return await connection.send(name, args);
+    } catch (error) {
+      return await this.#onError(error, slot, name, args, tries + 1);
+    }
+  }
+
+  async #sendAny(name: string, args: string[]): Promise<unknown> {
+    const [address] = this.#table.masters();
+    const node = address === undefined ? null : this.#nodes.at(address);
+    const connection =
+      this.#nodes.known().find((each) => each.connection.isReady)?.connection ?? node?.connection;
+    if (connection === undefined) throw new Error('CLUSTERDOWN there is no connection to any node');
+    return await connection.send(name, args);
+  }
+
+  #masterOf(slot: number): ClusterNode | null {
+    const address = this.#table.addressOf(slot);
+    return address === undefined ? null : this.#nodes.at(address);
+  }
+
+  /** Rejects when no node is known to serve the slot, or when its node cannot be reached. */
+  async #reach(slot: number, tries: number): Promise<void> {
+    const node = this.#masterOf(slot);
+    if (node === null) return await this.#findMaster(slot, tries);
+    try {
+      await this.#readiness.wait(node.connection);
+    } catch (error) {
+      // Nothing was sent. The table is loaded, so that the next attempt finds the right node.
+      void this.#loadTable();
+      throw error;
+    }
+  }
+
+  async #findMaster(slot: number, tries: number): Promise<void> {
+    this.#nodes.refresh();
+    if (tries >= REDIRECTS_MAX) throw new Error(`CLUSTERDOWN no node is known to serve slot ${slot}`);
+    await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
+    await this.#loadTable();
+  }
+
+  /** Loads the table of slots from a node, unless that was done just now. Never rejects. */
+  #loadTable(): Promise<void> {
+    const over = (): void => {
+      this.#loading = null;
+    };
+    // Most callers do not await this. A failure, for example in the user's `natMap`, must not
+    // become an unhandled rejection.
+    this.#loading ??= this.#loadFromAnyNode().then(over, over);
+    return this.#loading;
+  }
+
+  async #loadFromAnyNode(): Promise<void> {
+    const waitMs = this.#loadedAtMs + LOAD_EVERY_MS - this.#clock.monotonicMs();
+    if (waitMs > 0) await pause(this.#clock, waitMs, AWAITED);
+    this.#loadedAtMs = this.#clock.monotonicMs();
+    const nodes = this.#nodes.known();
+    // Connected nodes come first: a node that is reconnecting may be the dead one.
+    const inOrder = [
+      ...nodes.filter(({ connection }) => connection.isReady),
+      ...nodes.filter(({ connection }) => !connection.isReady),
+    ];
+    for (const node of inOrder) {
+      try {
+        const connection = await this.#readiness.wait(node.connection);
+        const reply = await this.#within(REPLY_MS, connection.send('cluster', ['slots']));
+        if (this.#table.load(reply)) this.#onMoved();
+        this.#nodes.refresh();
+        return;
+      } catch {
+        // Ask the next node.
+      }
+    }
+  }
+
+  #onMoved(): void {
+    this.#subscriptions.onMoved();
+    this.#pendingReplies.failMoved((slot) => this.#table.addressOf(slot));
+  }
+
+  async #within<T>(ms: number, work: Promise<T>): Promise<T> {
+    return await new Promise<T>((resolve, reject) => {
+      const timer = this.#clock.startTimer(ms, () => reject(new Error('no answer in time')));
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+}

@@ -1,0 +1,180 @@
+import { systemClock } from '../../clock.ts';
+import type { SubscribedConnection } from '../shared/subscription.ts';
+import {
+  type ChannelEvents,
+  type Corkable,
+  ping,
+  type RedisConnection,
+  reconnectDelayMs,
+} from './connection.ts';
+import { type ClientEvents, ObservedClient } from './observed-client.ts';
+import type { SentinelReading } from './sentinel-checks.ts';
+import { readSentinels } from './sentinel-reader.ts';
+import { unrefIoredis } from './unref.ts';
+
+/** What is used of an ioredis client. */
+export interface IoredisClient extends ClientEvents {
+  readonly status: string;
+  readonly stream?: { destroy(): void } | undefined;
+  readonly options: {
+    readonly keyPrefix?: string | undefined;
+    readonly sentinels?: readonly object[] | null | undefined;
+  };
+  call(command: string, args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
+  duplicate(override?: object): IoredisClient;
+  subscribe(...channels: string[]): Promise<unknown>;
+}
+
+interface SentinelConnector {
+  connectToSentinel(...args: unknown[]): ClientEvents;
+}
+
+/**
+ * The clients with which ioredis asks the Sentinels have no error listener, and ioredis prints
+ * unhandled error events on stderr. It has no option for that, nor to unref them. Only for clients
+ * that we have opened.
+ */
+export function adoptSentinels(client: object): void {
+  const { connector } = client as { connector?: Partial<SentinelConnector> };
+  const connect = connector?.connectToSentinel;
+  if (connector === undefined || connect === undefined) return;
+  connector.connectToSentinel = (...args) => {
+    const sentinel = unrefIoredis(connect.apply(connector, args));
+    sentinel.on('error', () => {});
+    return sentinel;
+  };
+}
+
+export class IoredisConnection extends ObservedClient<IoredisClient> implements RedisConnection {
+  #breaks = 0;
+  #isCounting = false;
+  readonly #onBreak = (): void => {
+    this.#breaks += 1;
+  };
+
+  get breaks(): number {
+    if (!this.#isCounting) this.client.on('close', this.#onBreak);
+    this.#isCounting = true;
+    return this.#breaks;
+  }
+
+  override get lastError(): Error | null {
+    if (this.errors.last !== null) return this.errors.last;
+    // A client without an error listener emits no error.
+    const { connector } = this.client as { readonly connector?: { readonly firstError?: unknown } };
+    return connector?.firstError instanceof Error ? connector.firstError : null;
+  }
+
+  override leave(): void {
+    super.leave();
+    if (this.#isCounting) this.client.off('close', this.#onBreak);
+    this.#isCounting = false;
+  }
+
+  get keyPrefix(): string {
+    return this.client.options.keyPrefix ?? '';
+  }
+
+  get isReady(): boolean {
+    return this.client.status === 'ready';
+  }
+
+  get closedReason(): string | null {
+    return this.client.status === 'end' ? IOREDIS_CLOSED : null;
+  }
+
+  override onceReady(callback: () => void): () => void {
+    const stop = super.onceReady(callback);
+    // A client made with lazyConnect connects at its first command, which we only send when it is
+    // connected.
+    if (this.client.status === 'wait') this.client.connect().catch(this.errors.record);
+    return stop;
+  }
+
+  send(name: string, args: string[]): Promise<unknown> {
+    return this.client.call(name, args);
+  }
+
+  sendYielding(name: string, args: string[]): Promise<unknown> {
+    const { stream } = this.client as { readonly stream?: Corkable | null };
+    // Alone, the PING would be answered before the command has arrived.
+    stream?.cork?.();
+    try {
+      ping(this);
+      return this.client.call(name, args);
+    } finally {
+      stream?.uncork?.();
+    }
+  }
+
+  listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
+    const subscriber = unrefIoredis(
+      this.client.duplicate({
+        lazyConnect: true,
+        keyPrefix: '',
+        // Done here, so that we know when it is done.
+        autoResubscribe: false,
+        enableOfflineQueue: true,
+        maxRetriesPerRequest: null,
+        commandTimeout: undefined,
+        retryStrategy: reconnectDelayMs,
+      }),
+    );
+    subscriber.on('error', () => {});
+    adoptSentinels(subscriber);
+    subscriber.on('close', () => listening.onDown());
+    subscriber.on('message', (_channel: string, message: string) => listening.onMessage(message));
+    subscriber.on('ready', () => {
+      subscriber.subscribe(...channels).then(
+        () => listening.onUp(),
+        // Refused, by an ACL for example. A lost connection comes back by itself.
+        () => {
+          if (subscriber.status === 'ready') listening.onEnd();
+        },
+      );
+    });
+    subscriber.connect().catch(() => {});
+    return { close: () => closeQuietly(subscriber) };
+  }
+
+  onReplica(): void {
+    if (this.isReady) this.client.disconnect(true);
+  }
+
+  /** A stopped master keeps its connections. The client asks the Sentinels only when it connects. */
+  onSilence(): void {
+    const { sentinels } = this.client.options;
+    if (sentinels !== undefined && sentinels !== null) this.onReplica();
+  }
+
+  askSentinels(limitMs: number): Promise<readonly SentinelReading[]> | null {
+    return readSentinels(this.client, limitMs);
+  }
+
+  close(): Promise<void> {
+    return closeQuietly(this.client);
+  }
+}
+
+export const IOREDIS_CLOSED = 'the client has been closed or has given up reconnecting';
+
+/** How long the server may take to close its end of a connection. */
+const CLOSE_MS = 500;
+/** A client in these states emits `end` after it was disconnected. */
+const ENDING = new Set(['connecting', 'connect', 'ready']);
+
+async function closeQuietly(client: IoredisClient): Promise<void> {
+  if (client.status === 'end') return;
+  const willEnd = ENDING.has(client.status);
+  const ended = new Promise<void>((resolve) => {
+    client.once('end', () => resolve());
+  });
+  client.disconnect();
+  if (!willEnd) return;
+  // `disconnect` waits for the server to close its end too, which a stopped server never does.
+  const timer = systemClock.startTimer(CLOSE_MS, () => client.stream?.destroy(), { keepAlive: true });
+  await ended;
+  timer.cancel();
+}
