@@ -1,0 +1,43 @@
+import type { Clock } from '../../clock.ts';
+
+/**
+ * The fence that a majority of the nodes has stored for one claim; `null` if there is none.
+ *
+ * Each of these nodes stored the fence while it held the claim, and its counter has been at the
+ * fence or above since. Every later claim is granted by a node of that majority, with a fence above
+ * its counter. So only the _same_ fence at a majority counts: the greatest of different fences is
+ * known to one node alone, and the next majority may not contain that node.
+ */
+export function agreedFence(fences: readonly bigint[], majority: number): bigint | null {
+  for (const fence of fences) {
+    let count = 0;
+    for (const other of fences) if (other === fence) count += 1;
+    if (count >= majority) return fence;
+  }
+  return null;
+}
+
+export function greatest(fences: readonly bigint[]): bigint {
+  let greatest = 0n;
+  for (const fence of fences) if (fence > greatest) greatest = fence;
+  return greatest;
+}
+
+/**
+ * Proposes rising fences from the clock. All nodes accept a proposal that is above their counters,
+ * and it seldom is not: the clocks of clients are seldom so far apart.
+ */
+export class Proposals {
+  readonly #clock: Clock;
+  #last = 0n;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  next(above: bigint): bigint {
+    const now = BigInt(Math.floor(this.#clock.wallMs())) * 1000n;
+    this.#last = greatest([this.#last + 1n, above + 1n, now]);
+    return this.#last;
+  }
+}

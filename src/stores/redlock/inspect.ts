@@ -1,0 +1,82 @@
+import { DEFAULTS } from '../../options.ts';
+import type { StoredClaim } from '../../store/store.ts';
+import { agreedFence, greatest } from './fence.ts';
+import type { RedlockNode } from './node.ts';
+import type { NodeSet } from './node-set.ts';
+
+/** The claims that a majority of the nodes holds. Throws a `QuorumError` if too few answer. */
+export async function readAtMajority(nodes: NodeSet, name: string): Promise<StoredClaim[]> {
+  const { majority, size } = nodes;
+  const votes = await nodes.ask({
+    id: null,
+    ttlMs: DEFAULTS.settings.ttlMs,
+    send: (node, limit) => node.read(name, limit),
+    // All nodes are waited for: a claim that is held by a bare majority must not be missed.
+    isDecided: () => false,
+  });
+  if (votes.answered < majority) throw votes.quorumError('look', () => true, 'no');
+  return claimsAtMajority(votes.answers(), neededOf(majority, size - votes.answered));
+}
+
+/**
+ * The names of the locks of which a majority of the nodes has a claim. Throws a `QuorumError` if
+ * too few answer.
+ */
+export async function* listAtMajority(
+  nodes: NodeSet,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): AsyncIterable<string> {
+  const { majority, size } = nodes;
+  const votes = await nodes.gather((node, limit) => namesAt(node, prefix, limit), signal);
+  if (votes.answered < majority) throw votes.quorumError('listing', () => true, 'no');
+  const counts = new Map<string, number>();
+  for (const names of votes.answers()) {
+    for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const needed = neededOf(majority, size - votes.answered);
+  for (const [name, count] of counts) if (count >= needed) yield name;
+}
+
+async function namesAt(node: RedlockNode, prefix: string, signal: AbortSignal): Promise<string[]> {
+  const names: string[] = [];
+  for await (const name of node.list(prefix, signal)) names.push(name);
+  return names;
+}
+
+/**
+ * At how many of the nodes that answered a claim must be. A silent node counts as one that has it:
+ * otherwise a hold would disappear from view together with the node.
+ */
+function neededOf(majority: number, silent: number): number {
+  return Math.max(majority - silent, 1);
+}
+
+function claimsAtMajority(reads: readonly (readonly StoredClaim[])[], needed: number): StoredClaim[] {
+  const found = new Map<string, StoredClaim[]>();
+  for (const claim of reads.flat()) {
+    if (!claim.granted) continue;
+    const same = found.get(claim.id);
+    if (same === undefined) found.set(claim.id, [claim]);
+    else same.push(claim);
+  }
+  return [...found.values()].filter((same) => same.length >= needed).map((same) => merged(same, needed));
+}
+
+function merged(same: readonly StoredClaim[], needed: number): StoredClaim {
+  const [first] = same as [StoredClaim, ...StoredClaim[]];
+  const fences = same.map((claim) => claim.fence).filter((fence) => fence !== null);
+  const expiries = same.map((claim) => claim.expiresInMs).filter((ms) => ms !== null);
+  return {
+    ...first,
+    fence: agreedFence(fences, needed) ?? (fences.length === 0 ? null : greatest(fences)),
+    heldForMs: longest(same.map((claim) => claim.heldForMs)),
+    // The hold is over when it has expired at so many nodes that no majority is left.
+    expiresInMs: expiries.length < needed ? null : (expiries.sort((a, b) => b - a)[needed - 1] ?? null),
+    note: same.map((claim) => claim.note).find((note) => note !== null && note !== '') ?? first.note,
+  };
+}
+
+function longest(durations: readonly (number | null)[]): number | null {
+  return durations.reduce((a, b) => (a === null ? b : b === null ? a : Math.max(a, b)), null);
+}

@@ -1,0 +1,236 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { InvalidArgumentError, StoreError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
+import { Commands } from '../../util/command.ts';
+import { CommandOrder } from './command-order.ts';
+import type { RedlockNode } from './node.ts';
+import { type Result, Votes } from './votes.ts';
+
+/** A node has this share of the TTL to answer, within these bounds. */
+const NODE_SHARE = 1 / 20;
+const NODE_MS = { min: 100, max: 500 };
+/** The first command may have to wait for a connection. */
+const FIRST_MS = 1_000;
+/**
+ * While a node does not answer in time, at most this many commands wait for it, and others fail at
+ * once. So a node that cannot be reached costs neither memory nor time. Its first answer ends that.
+ */
+const SILENT_WAITING_MAX = 8;
+/**
+ * The same for commands in the background, which wait longer. A node that does not get a release
+ * keeps the claim for its TTL.
+ */
+const BACKGROUND_MAX = 256;
+
+/** The state of one node, and how many commands wait for it. */
+interface NodeState {
+  /** Why the last command had no answer in time; `null` if it had one. */
+  silence: unknown;
+  waiting: number;
+  background: number;
+}
+
+/** One question to all nodes. */
+export interface Question<Answer> {
+  /** The claim of the question, if any. The commands of a claim are sent in order. */
+  readonly id: string | null;
+  /** The nodes have a share of it to answer. */
+  readonly ttlMs: number;
+  send(node: RedlockNode, signal: AbortSignal): Promise<Answer>;
+  /** Whether the nodes that have not answered yet can no longer change the outcome. */
+  isDecided(votes: Votes<Answer>): boolean;
+  /** Aborts when the caller gives up. Commands that were not sent by then are never sent. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The nodes of a Redlock, and how they are asked. */
+export class NodeSet {
+  readonly nodes: readonly RedlockNode[];
+  readonly majority: number;
+  readonly clock: Clock;
+  readonly #commands: Commands;
+  readonly #order: CommandOrder;
+  readonly #states: readonly NodeState[];
+  #hasAsked = false;
+  #isDistinct = false;
+
+  constructor(nodes: readonly RedlockNode[], clock: Clock) {
+    this.nodes = nodes;
+    this.majority = Math.floor(nodes.length / 2) + 1;
+    this.clock = clock;
+    this.#commands = new Commands(clock);
+    this.#order = new CommandOrder(nodes.length);
+    this.#states = nodes.map(() => ({ silence: null, waiting: 0, background: 0 }));
+  }
+
+  get size(): number {
+    return this.nodes.length;
+  }
+
+  /**
+   * Asks every node at once. Resolves when the outcome is decided, or when all nodes have answered
+   * or failed: a slow node delays only what depends on it. Later answers still count for
+   * `whenComplete`.
+   */
+  ask<Answer>({ id, ttlMs, send, isDecided, signal }: Question<Answer>): Promise<Votes<Answer>> {
+    const votes = new Votes<Answer>(this.nodes);
+    const limitMs = this.#hasAsked ? this.limitMs(ttlMs) : Math.max(this.limitMs(ttlMs), FIRST_MS);
+    return new Promise((resolve) => {
+      const settle = (index: number, result: Result<Answer>, isLate: boolean): void => {
+        const state = this.#states[index];
+        if (state === undefined || !votes.set(index, result)) return;
+        state.waiting -= 1;
+        state.silence = isLate && 'error' in result ? result.error : null;
+        if (votes.pending === 0 || isDecided(votes)) resolve(votes);
+      };
+      const sendAll = (limit: AbortSignal): Promise<void> => {
+        const either = signal === undefined ? limit : firstOf(limit, signal, votes);
+        for (const [index, node] of this.nodes.entries()) {
+          const state = this.#states[index];
+          if (state !== undefined && state.silence !== null && state.waiting > SILENT_WAITING_MAX) {
+            settle(index, { error: notSent(state) }, true);
+            continue;
+          }
+          this.#inOrder(id, index, either, () => send(node, either)).then(
+            (answer) => settle(index, { answer }, false),
+            (error: unknown) => settle(index, { error }, limit.aborted),
+          );
+        }
+        return new Promise((complete) => votes.whenComplete(complete));
+      };
+      for (const state of this.#states) state.waiting += 1;
+      this.#commands.run(sendAll, limitMs).catch((error: unknown) => {
+        for (const index of this.nodes.keys()) settle(index, { error }, true);
+      });
+      votes.whenComplete(() => {
+        this.#hasAsked = true;
+      });
+    });
+  }
+
+  /**
+   * Asks every node, without a time limit for a majority. When a majority has answered or failed,
+   * the other nodes have as long again: a silent node delays no caller for long.
+   */
+  async gather<Answer>(
+    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<Votes<Answer>> {
+    const enough = new AbortController();
+    const stopListening = onAbort(signal, () => enough.abort());
+    if (signal?.aborted === true) enough.abort();
+    const startedMs = this.clock.monotonicMs();
+    const votes = new Votes<Answer>(this.nodes);
+    let timer: Timer | null = null;
+    const onSettled = (): void => {
+      if (this.size - votes.pending !== this.majority) return;
+      const tookMs = this.clock.monotonicMs() - startedMs;
+      timer = this.clock.startTimer(Math.max(tookMs, NODE_MS.max), () => enough.abort());
+    };
+    const sent = this.nodes.map((node, index) =>
+      send(node, enough.signal).then(
+        (answer) => votes.set(index, { answer }),
+        (error: unknown) => votes.set(index, { error }),
+      ),
+    );
+    for (const each of sent) void each.then(onSettled);
+    await Promise.all(sent);
+    (timer as Timer | null)?.cancel();
+    stopListening();
+    return votes;
+  }
+
+  /**
+   * Sends one command to each of these nodes in the background: no caller depends on the outcome.
+   */
+  tell<Answer>(
+    id: string | null,
+    nodes: readonly RedlockNode[],
+    limitMs: number,
+    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer>[] {
+    return nodes.map((node) => {
+      const index = this.nodes.indexOf(node);
+      const told = this.#inBackground(
+        index,
+        (signal) => this.#inOrder(id, index, signal, () => send(node, signal)),
+        limitMs,
+      );
+      told.catch(() => {});
+      return told;
+    });
+  }
+
+  #inOrder<Answer>(
+    id: string | null,
+    index: number,
+    signal: AbortSignal,
+    send: () => Promise<Answer>,
+  ): Promise<Answer> {
+    return id === null ? send() : this.#order.send(id, index, signal, send);
+  }
+
+  #inBackground<Answer>(
+    index: number,
+    send: (signal: AbortSignal) => Promise<Answer>,
+    limitMs: number,
+  ): Promise<Answer> {
+    const state = this.#states[index];
+    if (state === undefined || state.background >= BACKGROUND_MAX) return Promise.reject(notSent(state));
+    state.background += 1;
+    return this.#commands.run(send, limitMs).finally(() => {
+      state.background -= 1;
+    });
+  }
+
+  /** Whether all of this work succeeds within the time. The rest goes on after that. */
+  isDoneWithin(limitMs: number, work: readonly Promise<unknown>[]): Promise<boolean> {
+    return this.#commands
+      .run(() => Promise.all(work), limitMs)
+      .then(
+        () => true,
+        () => false,
+      );
+  }
+
+  limitMs(ttlMs: number): number {
+    return Math.min(Math.max(ttlMs * NODE_SHARE, NODE_MS.min), NODE_MS.max);
+  }
+
+  /** Throws if two clients lead to one server: its vote would count twice. */
+  assertDistinct(): void {
+    if (this.#isDistinct) return;
+    const seen = new Map<string, RedlockNode>();
+    for (const node of this.nodes) {
+      if (node.serverId === null) continue;
+      const other = seen.get(node.serverId);
+      if (other !== undefined) {
+        throw new InvalidArgumentError(
+          'clients',
+          `must be different servers: ${other.label} and ${node.label} are one`,
+        );
+      }
+      seen.set(node.serverId, node);
+    }
+    this.#isDistinct = seen.size === this.size;
+  }
+}
+
+/** With the error of the client, if there is one. */
+function notSent(state: NodeState | undefined): StoreError {
+  const { cause } = (state?.silence ?? {}) as { readonly cause?: unknown };
+  const problem = 'Not sent: other commands wait for this node, which does not answer';
+  return new StoreError(problem, { applied: 'no', cause });
+}
+
+/** Aborts with the first of the two. Removes its listeners when all votes are there. */
+function firstOf(limit: AbortSignal, signal: AbortSignal, votes: Votes<unknown>): AbortSignal {
+  if (signal.aborted) return signal;
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  const stops = [onAbort(limit, abort), onAbort(signal, abort)];
+  votes.whenComplete(() => {
+    for (const stop of stops) stop();
+  });
+  return controller.signal;
+}

@@ -1,0 +1,100 @@
+-- Votes of one node of a Redlock: claims without a queue, one attempt for each item. A claim that
+-- the node already has is renewed.
+-- KEYS  the counter of fences, then for each item: plain key, queue, info
+-- ARGV  for each item <x or s> <ttl, ms> <proposed fence> <id>; then, if any item has a note, the
+--       note of each
+-- Gives for each item one of these, without a list if there is one item only
+--       g <fence>               granted; the counter is at this fence or above
+--       k <fence>               kept: the node already had this claim
+--       w <ms> <kind> <holder>  refused; ms until the first hold ends, or -1 if it does not expire;
+--                               kind: x one claim, s several claims, f another program
+--       m <mode>                refused: the lock is in use in another mode
+--       !<error>                failed
+-- All nodes answer with the proposed fence if it is above their counters, and then no second round
+-- is needed. The proposal comes from the clock of the client. If that clock is behind by more than
+-- this, the node takes its own time instead.
+local BEHIND_US = SECOND_US
+
+-- The most frequent call is one exclusive claim without a note, on a free lock. It is handled
+-- before anything else is defined.
+if #KEYS == 4 and #ARGV == 1 and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+  local ttl, proposed, id = string.match(ARGV[1], '^x (%d+) (%d+) (.+)$')
+  if ttl then
+    local time = redis.call('TIME')
+    local nowUs = time[1] * SECOND_US + time[2]
+    -- FENCE_MIN, in case all clocks have lost the time.
+    local least = (redis.call('GET', KEYS[1]) or 0) + 1
+    local fence = math.max(least, tonumber(proposed), nowUs - BEHIND_US, FENCE_MIN)
+    local text = string.format('%.0f', fence)
+    local mark = math.abs(fence - nowUs) > FENCE_APART_US and '@' .. string.format('%.0f', nowUs) or ''
+    redis.call('SET', KEYS[2], text .. mark .. ' ' .. id, 'PX', ttl)
+    redis.call('SET', KEYS[1], text)
+    return 'g ' .. text
+  end
+end
+
+-- @include ../../redis/scripts/clock.lua
+-- @include ../../redis/scripts/value.lua
+-- @include ../../redis/scripts/entry.lua
+-- @include ../../redis/scripts/queue.lua
+-- No claim can be granted because of a vote.
+changeKind = 'h'
+
+local function refusal(lock, value)
+  local first = lock.many and redis.call('ZRANGE', lock.queue, 0, 0, 'WITHSCORES')[2]
+  if first then return 'w ' .. digits(math.max(tonumber(first) + FAR - nowMs, 0)) .. ' s ' end
+  local endsMs = digits(redis.call('PTTL', lock.key))
+  if lock.many then return 'w ' .. endsMs .. ' s ' end
+  if lock.foreign then return 'w ' .. endsMs .. ' f ' .. value end
+  return 'w ' .. endsMs .. ' x ' .. exclusiveIn(value)
+end
+
+-- A holder among several claims again.
+local function keep(lock, id, entry, ttl)
+  local mode, fence, granted, _, note = holderIn(entry)
+  allowWrites(lock.queue)
+  redis.call('ZADD', lock.queue, digits(nowMs + ttl - FAR), id)
+  local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
+  redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
+  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
+  save(lock)
+  return 'k ' .. fence
+end
+
+local function vote(key, queue, info, id, mode, ttl, proposed, note)
+  local value = redis.call('GET', key)
+  if value then
+    local holder, fence = exclusiveIn(value)
+    if holder == id then
+      redis.call('PEXPIRE', key, digits(ttl))
+      return 'k ' .. fence
+    end
+  end
+  local lock = lockOf(key, queue, info, value)
+  expireHolders(lock)
+  local entry = lock.many and redis.call('HGET', info, id)
+  if entry and string.sub(entry, 1, 1) == 'h' then return keep(lock, id, entry, ttl) end
+  if lock.weight > 0 and not lock.foreign and lock.family ~= 'rw' then
+    save(lock)
+    return 'm p1/' .. string.sub(lock.family, 2)
+  end
+  if not fits(lock, mode) then
+    save(lock)
+    return refusal(lock, value)
+  end
+  counter(0)
+  local fence = math.max(lastFence + 1, proposed, nowUs - BEHIND_US)
+  grant(lock, id, mode, ttl, note, fence)
+  save(lock)
+  return 'g ' .. digits(fence)
+end
+
+local reply, items = {}, (#KEYS - 1) / 3
+for item = 1, items do
+  local k, note = item * 3 - 2, ARGV[items + item] or ''
+  local mode, ttl, proposed, id = string.match(ARGV[item], '^(%S+) (%d+) (%d+) (.+)$')
+  reply[item] =
+    attempt(vote, KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], id, mode, tonumber(ttl), tonumber(proposed), note)
+end
+writeCounter()
+return #reply == 1 and reply[1] or reply
