@@ -1,14 +1,17 @@
 import { StoreError } from '../../errors.ts';
-import { errorText } from '../error-text.ts';
+import { errorText } from '../../util/error-text.ts';
 
-/** `AB123`, as every error that the server itself tells of. Without a digit it is one of the operating system, as EPIPE, and says nothing of what the server did. */
+/**
+ * `AB123`: an error that the server reported. A code without a digit, such as EPIPE, comes from the
+ * operating system and does not tell what the server did.
+ */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
-/** The session ended, or the server did: perhaps after it had committed. */
+/** The session or the server ended, perhaps after the commit. */
 const ENDED = /^(57P0[124]|57P05|08|XX)/;
 
 const HINTS: Readonly<Record<string, string>> = {
   '25006': 'this server is a standby, or is set to be read only',
-  '42501': 'this user may not do that: docs/stores/postgres.md lists what is needed',
+  '42501': 'docs/stores/postgres.md lists the privileges that this user needs',
   '53300': 'PostgreSQL has no connection left',
 };
 
@@ -17,7 +20,7 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof code === 'string' && SQLSTATE.test(code) ? code : null;
 }
 
-/** Some query builders wrap what the client library throws. */
+/** The SQLSTATE of an error or of its causes: some query builders wrap the library's error. */
 export function stateIn(error: unknown): string | null {
   for (
     let each = error, depth = 0;
@@ -30,7 +33,10 @@ export function stateIn(error: unknown): string | null {
   return null;
 }
 
-/** What a failed statement means: unknown, unless the server itself said that it failed, for then nothing of it stays. */
+/**
+ * The outcome of a failed statement is unknown, unless the server reported the failure: then the
+ * statement had no effect.
+ */
 export function failureOf(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const message = errorText(error);
@@ -46,7 +52,12 @@ export function notSent(why: string): StoreError {
   return new StoreError(`PostgreSQL: not sent: ${why}`, { applied: 'no' });
 }
 
-/** What failed before any statement of ours was sent. Its cause stays what the client library said: its code is what people look for. */
+/** A caller has given up before its statement was sent. */
+export function gaveUp(): StoreError {
+  return notSent('the time was over');
+}
+
+/** A failure before any statement was sent. The cause stays the library's error, with its code. */
 export function notBegun(error: unknown): StoreError {
   const { message, cause } = failureOf(error);
   return new StoreError(message, { cause, applied: 'no' });

@@ -1,13 +1,13 @@
+import { checkKeys } from '../../checks.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { assertNotStale, checkFence } from '../../fence/fence-gate.ts';
-import type { Hold } from '../../hold/hold.ts';
 import { stateIn } from './failure.ts';
 import { checkQueryable, type Queryable, rowsOf } from './queryable.ts';
 import { Schema } from './schema.ts';
 
-/** Where the fences are remembered. */
+/** Options of the fence gate and of `bindFence`. */
 export interface PostgresFenceOptions {
-  /** The schema that the migrations were made in. Default `holdfast`. */
+  /** The schema with the tables of Holdfast. Default `holdfast`. */
   readonly schema?: string | undefined;
 }
 
@@ -17,15 +17,15 @@ const NOT_THERE = new Set(['42P01', '42883', '3F000']);
 /** `no_active_sql_transaction`. */
 const NO_TRANSACTION = '25P01';
 
-/** The fence steps that a transaction takes, in one schema. */
+/** Checks and binds fences inside a transaction. */
 export class Fences {
   readonly #tx: Queryable;
   readonly #schema: Schema;
 
-  constructor(tx: Queryable, { schema }: PostgresFenceOptions = {}) {
+  constructor(tx: Queryable, options: PostgresFenceOptions) {
     checkQueryable(tx);
     this.#tx = tx;
-    this.#schema = new Schema(schema);
+    this.#schema = new Schema(checkKeys(options, ['schema']).schema);
   }
 
   async pass(step: 'latest_fence' | 'bind_fence', resource: string, fence: bigint): Promise<void> {
@@ -36,7 +36,8 @@ export class Fences {
   }
 
   /**
-   * The server refuses LOCK TABLE outside a transaction, and takes no snapshot for it. The next step would take this lock, the weakest there is, anyway.
+   * The server refuses LOCK TABLE outside a transaction, and takes no snapshot for it. The next
+   * statement takes this lock, the weakest there is, anyway.
    */
   async assertTransaction(): Promise<void> {
     await this.#rows(`LOCK TABLE ${this.#schema.quoted}.fences IN ACCESS SHARE MODE`);
@@ -48,26 +49,32 @@ export class Fences {
       if (state === NO_TRANSACTION)
         throw new InvalidArgumentError(
           'tx',
-          'is not inside a transaction: the fence would be bound to nothing',
+          'is not inside a transaction: the fence would be forgotten at once',
         );
       if (!NOT_THERE.has(state)) throw error;
       throw new UnsupportedError(
-        `The fences of Holdfast are not in schema ${this.#schema.name}: run what "holdfast migrations" prints`,
+        `The fences of Holdfast are not in schema ${this.#schema.name}: ` +
+          'run what "holdfast migrations" prints',
       );
     });
   }
 }
 
 /**
- * Binds a hold's fence to the caller's transaction: until it ends, tables that were given to `holdfast.require_fence` take its writes, and nobody else's without a fence. Bind first, then read and write:
- * an earlier holder that is still writing is waited for, and what it wrote is seen.
+ * Binds a hold's fence to the caller's transaction. Until it ends, tables that were given to
+ * `holdfast.require_fence` accept its writes; they refuse writes without a fence. Bind first, then
+ * read and write: binding waits for an earlier holder that is still writing, so that the transaction
+ * sees what it wrote.
  *
- * Rejects with `StaleFenceError` when a later holder of the same lock was here before; then roll back. Rejects with `InvalidArgumentError` when `tx` is not inside a transaction, where the
- * fence would be bound to nothing. Only the hold of an exclusive lock may be given. What the server itself says passes through unchanged.
+ * Rejects with `StaleFenceError` when a later holder of the same lock has bound its fence; then roll
+ * back. Rejects with `InvalidArgumentError` when `tx` is not inside a transaction. Above READ
+ * COMMITTED, rejects with the server's serialization failure (40001) when an earlier holder has
+ * committed since the transaction's snapshot; then roll back and start again. Only the hold of an
+ * exclusive lock may be given. Other errors of the server pass through unchanged.
  */
 export async function bindFence(
   tx: Queryable,
-  hold: Pick<Hold, 'name' | 'fence'>,
+  hold: { readonly name: string; readonly fence: bigint },
   options: PostgresFenceOptions = {},
 ): Promise<void> {
   const fences = new Fences(tx, options);

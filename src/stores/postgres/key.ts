@@ -2,8 +2,8 @@ import { checkCount, checkName } from '../../checks.ts';
 import { InvalidArgumentError } from '../../errors.ts';
 
 /**
- * What PostgreSQL knows an advisory lock by. A string stands for `hashtextextended(string, 0)`; a `bigint` has 64 bits; a pair has two of 32 bits and is another lock
- * than any `bigint`.
+ * The key of an advisory lock. A string stands for `hashtextextended(string, 0)`, a `bigint` for 64
+ * bits, and a pair for two numbers of 32 bits. A pair and a `bigint` are never the same lock.
  */
 export type Key = string | bigint | { readonly classId: number; readonly objectId: number };
 

@@ -2,10 +2,10 @@ import type { Connection } from './connection.ts';
 import { notBegun, sqlStateOf } from './failure.ts';
 import type { Schema } from './schema.ts';
 
-/** Others may be migrating at the same time. */
+/** How long a migration may take, including the wait for another process that migrates. */
 const MIGRATE_MS = 60_000;
 
-/** Whether all that this version needs is there. A newer version's migrations are no hindrance. */
+/** Whether all migrations of this version were applied. Those of a newer version do not matter. */
 export async function isMigrated(connection: Connection, schema: Schema): Promise<boolean> {
   const last = schema.migrations.at(-1)?.id ?? 0;
   const [row] = await connection.run({
@@ -16,18 +16,16 @@ export async function isMigrated(connection: Connection, schema: Schema): Promis
 }
 
 /**
- * Brings the schema up to date, in one transaction. Any number of processes may do it at once: each waits for the one before it and finds nothing to do. Rejects with
- * `UnsupportedError` when this user may not.
+ * Applies the missing migrations in one transaction. Any number of processes may call it at once:
+ * each waits for the one before it, and then finds nothing to do. Rejects with `UnsupportedError` when
+ * this user lacks the privileges.
  */
 export async function migrate(connection: Connection, schema: Schema): Promise<void> {
   try {
     await connection.run({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' });
     await connection.run({ text: schema.migrationLock }, MIGRATE_MS);
     await connection.run({ text: schema.creation });
-    const [row] = await connection.run({
-      text: `SELECT (to_regclass('${schema.quoted}.migrations') IS NOT NULL)::text`,
-    });
-    const applied = row?.[0] === 'true' ? await appliedIn(connection, schema) : 0;
+    const applied = await appliedIn(connection, schema);
     for (const { id, text } of schema.migrations) {
       if (id > applied) await connection.run({ text }, MIGRATE_MS);
     }
@@ -38,13 +36,14 @@ export async function migrate(connection: Connection, schema: Schema): Promise<v
   }
 }
 
-async function appliedIn(connection: Connection, schema: Schema): Promise<number> {
+/** The number of the last migration. */
+export async function appliedIn(connection: Connection, schema: Schema): Promise<number> {
   const text = `SELECT coalesce(max(id), 0)::text FROM ${schema.quoted}.migrations`;
   const [row] = await connection.run({ text });
   return Number(row?.[0] ?? 0);
 }
 
-/** Nothing of a migration that failed stays, and nothing else was sent yet. */
+/** A failed migration has no effect, and no other statement was sent yet. */
 function refusalOf(error: unknown, schema: Schema): Error {
   const { cause } = error as Error;
   if (sqlStateOf(cause) === '42501') return schema.missing((cause as Error).message);

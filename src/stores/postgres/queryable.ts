@@ -1,18 +1,22 @@
 import { InvalidArgumentError } from '../../errors.ts';
 
-/** Anything that runs one parameterised statement and gives its rows as objects: a `pg` client, or a wrapper of a query builder. */
+/**
+ * An object that runs one parameterised statement and returns its rows as objects: a `pg` client, or
+ * a wrapper of a query builder.
+ */
 export interface QueryRunner {
   query(text: string, values: unknown[]): PromiseLike<{ readonly rows: readonly unknown[] }>;
 }
 
-/** What is used of a transaction of postgres.js. */
+/** The part of a postgres.js transaction that is used. */
 export interface PostgresJsTransaction {
   unsafe(text: string, values: string[]): PromiseLike<ArrayLike<unknown>>;
 }
 
 /**
- * The caller's own transaction: a `pg` client inside `BEGIN`, the `sql` of a postgres.js `begin`, or any object with a `query(text, values)` like that of `pg`.
- * Our statements use each parameter once and in order, and pass text only.
+ * The caller's own transaction: a `pg` client inside `BEGIN`, the `sql` of a postgres.js `begin`,
+ * or any object with a `query(text, values)` like that of `pg`. The statements use each parameter
+ * once and in order, and all parameters are text.
  */
 export type Queryable = QueryRunner | PostgresJsTransaction;
 

@@ -2,7 +2,7 @@ import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { migrations } from '../../generated/postgres-migrations.ts';
 
 const SCHEMA = /^(?!pg_)[a-z_][a-z0-9_]{0,39}$/;
-/** The schema as the SQL files spell it. Within quotes it is another thing, a setting or a text. */
+/** The schema's name in the SQL files. Inside quotes it is a setting or a text, and stays. */
 const SPELLED = /(?<!['\w.])holdfast\./g;
 
 export interface Migration {
@@ -13,10 +13,14 @@ export interface Migration {
 }
 
 /**
- * What is no grant and no renewal need not be on the disk before it is answered: a release that a crash of the server undoes ends with its lease, and a place that is gone is taken again.
- * Every statement is a transaction of its own, so this reaches no further.
+ * Only grants and renewals must be on disk before they are answered. A release that a crash of the
+ * server undoes ends with its lease, and a lost queue position is taken again. The setting ends with
+ * the transaction, and every statement is one.
  */
-const LIGHTLY = "set_config('synchronous_commit', 'off', true)";
+const WITHOUT_DISK_WAIT = "set_config('synchronous_commit', 'off', true)";
+
+/** Hides the notices of `DROP FUNCTION IF EXISTS`. */
+const QUIETLY = 'SET LOCAL client_min_messages = warning;\n';
 
 interface Prepared {
   readonly name: string;
@@ -24,7 +28,7 @@ interface Prepared {
 }
 
 interface Calls {
-  /** An exclusive claim without a note, alone in its tick. */
+  /** An exclusive claim without a note, when it is the only operation. */
   readonly claim: Prepared;
   readonly renew: Prepared;
   readonly release: Prepared;
@@ -32,15 +36,17 @@ interface Calls {
   readonly batchAnywhere: Prepared;
 }
 
-/** A schema of our own in the user's database, and the SQL in it. */
+/** The schema in the user's database that has the tables and functions, and the SQL for it. */
 export class Schema {
-  /** As SQL wants it. */
+  /** Quoted, for SQL. */
   readonly quoted: string;
   readonly name: string;
-  /** The statements that carry the operations of one tick. */
+  /** The statements that carry operations. */
   readonly calls: Calls;
 
-  /** Throws `InvalidArgumentError` for a name that is not plain: it stands in SQL as it is. */
+  /**
+   * Throws `InvalidArgumentError` for any but a plain name, because it becomes part of SQL text.
+   */
   constructor(name = 'holdfast') {
     if (typeof name !== 'string' || !SCHEMA.test(name)) {
       throw new InvalidArgumentError(
@@ -50,33 +56,34 @@ export class Schema {
     }
     this.name = name;
     this.quoted = `"${name}"`;
-    const call = (short: string, called: string, isLight: string): Prepared => ({
+    const call = (short: string, called: string, skipsDisk: string): Prepared => ({
       name: `holdfast_${short}`,
       text: this.sql(
-        `SELECT answer, CASE WHEN ${isLight} THEN ${LIGHTLY} END FROM (SELECT holdfast.${called} AS answer) asked`,
+        `SELECT answer, CASE WHEN ${skipsDisk} THEN ${WITHOUT_DISK_WAIT} END
+          FROM (SELECT holdfast.${called} AS answer) asked`,
       ),
     });
     const values = '$1, $2, $3, $4, $5, $6, $7, $8, $9, $10';
-    const isLight = "answer !~ '[gn]' AND strpos($1, 'r') = 0";
+    const skipsDisk = "answer !~ '[gn]' AND strpos($1, 'r') = 0";
     this.calls = {
       claim: call('claim', "claim_one($1, $2, $3, $4, 0, 0, '', $5, $6, $7)", "answer !~ '^[gn]'"),
       renew: call('renew', 'renew_one($1, $2, $3, NULL)', 'false'),
       release: call('release', 'release_one($1, $2)', 'true'),
-      batch: call('batch', `batch(${values})`, isLight),
-      batchAnywhere: call('anywhere', `batch_anywhere(${values})`, isLight),
+      batch: call('batch', `batch(${values})`, skipsDisk),
+      batchAnywhere: call('anywhere', `batch_anywhere(${values})`, skipsDisk),
     };
   }
 
-  /** Nothing was made, because nobody wants it made by us, or because of what the server said. */
+  /** The error for missing tables that may not be created: by an option, or by the server (`why`). */
   missing(why?: string): UnsupportedError {
-    const reason = why === undefined ? '' : `, and this user may not make them: ${why}`;
+    const reason = why === undefined ? '' : `, and this user may not create them: ${why}`;
     return new UnsupportedError(
-      `The tables of Holdfast are not in schema ${this.name}, or not those of this version${reason}. ` +
-        'Have them made with what "holdfast migrations" prints',
+      `The schema ${this.name} has no tables of Holdfast, or those of an older version${reason}. ` +
+        'Create them with the script that "holdfast migrations" prints',
     );
   }
 
-  /** Our SQL, written for the schema `holdfast`, for this one. */
+  /** Rewrites SQL for the schema `holdfast` to this schema. */
   sql(text: string): string {
     return text.replace(SPELLED, `${this.quoted}.`);
   }
@@ -88,20 +95,42 @@ export class Schema {
     });
   }
 
-  /** Makes the schema, where there is none; whoever may not make one can use one that is there. */
+  /**
+   * Creates the schema, and the table of applied migrations, if they are missing. A user that may not
+   * create a schema can use an existing one.
+   */
   get creation(): string {
     const { quoted } = this;
-    return `DO $$ BEGIN IF to_regnamespace('${quoted}') IS NULL THEN CREATE SCHEMA ${quoted}; END IF; END $$;\n`;
+    return `DO $$ BEGIN
+  IF to_regnamespace('${quoted}') IS NULL THEN CREATE SCHEMA ${quoted}; END IF;
+  IF to_regclass('${quoted}.migrations') IS NULL THEN
+    CREATE TABLE ${quoted}.migrations (
+      id integer PRIMARY KEY,
+      name text NOT NULL,
+      applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+  END IF;
+END $$;
+`;
   }
 
-  /** Everybody who migrates takes this lock first, so that twenty who start at once do it once. Held to the end of the transaction. */
+  /** Taken first, and held to the end of the transaction, so that one process at a time migrates. */
   get migrationLock(): string {
     return `SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrations of ${this.name}', 0));\n`;
   }
 
-  /** All that `migrate` would do to an empty database, for teams that run their migrations themselves. */
+  /** What `migrate` does, for teams that run their migrations themselves. May be run again. */
   get script(): string {
-    const parts = this.migrations.map(({ name, text }) => `-- ${name}\n${text}`);
-    return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
+    const parts = this.migrations.map(
+      ({ id, name, text }) => `-- ${name}
+DO $migration$ BEGIN
+IF NOT EXISTS (SELECT FROM ${this.quoted}.migrations WHERE id = ${id}) THEN
+EXECUTE $text$
+${text}$text$;
+END IF;
+END $migration$;
+`,
+    );
+    return ['BEGIN;\n', QUIETLY, this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
   }
 }

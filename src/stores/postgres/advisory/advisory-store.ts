@@ -1,6 +1,7 @@
+import { checkKeys } from '../../../checks.ts';
 import { type Clock, systemClock } from '../../../clock.ts';
-import { InvalidArgumentError, UnsupportedError } from '../../../errors.ts';
-import { DEFAULTS } from '../../../options.ts';
+import { InvalidArgumentError } from '../../../errors.ts';
+import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -10,151 +11,136 @@ import type {
   Store,
   StoredClaim,
   Traits,
+  Waiter,
   WatchTarget,
 } from '../../../store/store.ts';
-import { Watchers } from '../../memory/watchers.ts';
-import { dialOf, type PostgresPool } from '../dial.ts';
+import { EvictionListeners } from '../../shared/eviction-listeners.ts';
+import { queueMaxOf } from '../../shared/queue-max.ts';
+import { connectionFactoryOf, type PostgresPool } from '../connection-factory.ts';
+import { diagnose } from '../diagnose.ts';
+import type { ConnectionFactory } from '../driver-connection.ts';
 import type { Key } from '../key.ts';
-import type { Dial } from '../wire.ts';
-import { Asking, type Parts } from './asking.ts';
-import { Budget } from './budget.ts';
+import { Claims } from './claims.ts';
+import { Inspect } from './inspect.ts';
 import { KeyFinder } from './key-finder.ts';
-import { LockTable } from './lock-table.ts';
-import { Looking } from './looking.ts';
 import { Observers } from './observers.ts';
-import { TRUST_MS } from './session.ts';
 import { Sessions } from './sessions.ts';
 import { CHANNEL } from './statement.ts';
 
-/** What of a store of advisory locks can be set. */
+/** Options of an advisory store. */
 export interface PostgresAdvisoryStoreOptions {
-  /** Maps a name to the key that other programs use for the same lock. Default: `hashtextextended(name, 0)`. */
+  /**
+   * Maps a name to the key that other programs use for the same lock. Default:
+   * `hashtextextended(name, 0)`.
+   */
   readonly key?: ((name: string) => Key) | undefined;
   /** How many claims of this process may wait for one lock. Default 10,000. */
-  readonly lineMax?: number | undefined;
-  /** For tests: the same clock as the Locks. */
+  readonly queueMax?: number | undefined;
+  /** For tests: the same clock as the `Locks`. */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Locks of a session, without a table: PostgreSQL's advisory locks. All holds of this store live on one connection, opened beside the pool with the same settings; when it ends, they are lost, and told at once.
- * Exclusive and shared; no permits, no order between processes, nothing is remembered.
+ * PostgreSQL's advisory locks, which belong to a session and need no table. All holds of this store
+ * share one connection, opened beside the pool with the same settings. When that connection ends, the
+ * holds are lost, and the holders learn of it at once. Locks are exclusive or shared. There are no
+ * permits, processes are not served in order, and nothing is remembered.
  *
- * Throws `InvalidArgumentError` for a pool or an option that cannot be used. The first claim rejects with `UnsupportedError` when a pooler stands between, and with a `StoreError` when the server is a standby.
+ * Throws `InvalidArgumentError` for a pool or an option that cannot be used. The first claim
+ * rejects with `UnsupportedError` behind a pooler, and with a `StoreError` when the server is a
+ * standby.
  */
 export function postgresAdvisoryStore(pool: PostgresPool, options: PostgresAdvisoryStoreOptions = {}): Store {
-  const { key, lineMax } = options;
+  const { key } = checkKeys(options, ['key', 'queueMax', 'clock']);
   if (key !== undefined && typeof key !== 'function')
     throw new InvalidArgumentError('key', 'must be a function from a name to a key');
-  if (lineMax !== undefined && (!Number.isInteger(lineMax) || lineMax < 1))
-    throw new InvalidArgumentError('lineMax', 'must be a whole number from 1');
-  return new AdvisoryStore(dialOf(pool), options);
+  return new AdvisoryStore(connectionFactoryOf(pool), options);
 }
 
 export class AdvisoryStore implements Store {
+  readonly kind = 'postgres-advisory';
   readonly traits: Traits = { lifetime: 'session', ordered: false, counting: false, remembers: false };
-  readonly #parts: Parts;
-  readonly #asking: Asking;
-  readonly #looking: Looking;
+  readonly #factory: ConnectionFactory;
+  readonly #evictions = new EvictionListeners();
+  readonly onEvicted = this.#evictions.add;
+  readonly #sessions: Sessions;
+  readonly #keys: KeyFinder;
   readonly #observers: Observers;
+  readonly #claims: Claims;
+  readonly #inspect: Inspect;
 
-  constructor(dial: Dial, options: PostgresAdvisoryStoreOptions) {
+  constructor(factory: ConnectionFactory, options: PostgresAdvisoryStoreOptions) {
     const clock = options.clock ?? systemClock;
-    const watchers = new Watchers();
-    const sessions = new Sessions(dial, clock, {
+    const keys = new KeyFinder(options.key);
+    const observers = new Observers(clock);
+    const sessions = new Sessions(factory, clock, {
       onNotification: (channel, payload) => this.#onNotification(channel, payload),
       onLost: () => this.#onLost(),
     });
-    this.#parts = {
-      clock,
-      sessions,
-      watchers,
-      table: new LockTable(),
-      keys: new KeyFinder(options.key),
-      budget: new Budget(clock),
-      lineMax: options.lineMax ?? DEFAULTS.lineMax,
-    };
-    this.#asking = new Asking(this.#parts);
-    this.#looking = new Looking(this.#parts, this.#asking);
-    this.#observers = new Observers(clock, watchers);
+    this.#factory = factory;
+    this.#sessions = sessions;
+    this.#keys = keys;
+    this.#observers = observers;
+    const parts = { clock, sessions, keys, observers, evictions: this.#evictions };
+    this.#claims = new Claims({ ...parts, queueMax: queueMaxOf(options) });
+    this.#inspect = new Inspect({ clock, sessions, keys, claims: this.#claims });
   }
 
-  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
-    return this.#asking.claim(request, signal);
+  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    return this.#claims.claim(request, signal, waiter);
   }
 
-  async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
-    const found = await this.#asking.find(ref);
-    if (found === 'nowhere') return { held: false };
-    const [lock, claim] = found;
-    if (claim.fence === null || !(await this.#asking.isConfirmed(lock, claim))) return { held: false };
-    if (change.note !== undefined) claim.note = change.note;
-    return { held: true, validForMs: TRUST_MS };
+  renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
+    return this.#claims.renew(ref, change);
   }
 
   release(ref: ClaimRef): Promise<boolean> {
-    return this.#asking.release(ref);
+    return this.#claims.release(ref);
   }
 
-  async evict(ref: ClaimRef): Promise<boolean> {
-    return await this.#looking.evict(ref);
+  evict(ref: ClaimRef): Promise<boolean> {
+    return this.#inspect.evict(ref);
   }
 
-  async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
-    const { sessions, watchers, keys } = this.#parts;
-    sessions.assertOpen();
-    const { name, id } = target;
-    if (id !== undefined) {
-      // Lost before anybody listened, perhaps with another session since then.
-      if (!this.#asking.isHere({ name, id })) wake();
-      return watchers.add(target, wake);
-    }
-    const session = await sessions.current(null);
-    const key = keys.known(name, session) ?? (await keys.find(name, session));
-    return this.#observers.add(key.text, wake);
+  async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
+    const session = await this.#sessions.current(null);
+    const key = this.#keys.known(name, session) ?? (await this.#keys.find(name, session));
+    return this.#observers.add(key.text, onChange);
   }
 
-  async read(name: string): Promise<readonly StoredClaim[]> {
-    return await this.#looking.read(name);
+  read(name: string): Promise<readonly StoredClaim[]> {
+    return this.#inspect.read(name);
   }
 
-  /** What this process holds. Keys are hashes: the names of what others hold cannot be known, and when nothing of ours is found, that is said. */
+  /**
+   * The locks that this process holds. Rejects with `UnsupportedError` when it holds none: the names
+   * of other locks cannot be known.
+   */
   async *list(prefix: string): AsyncIterable<string> {
-    this.#parts.sessions.assertOpen();
-    const names = new Set<string>();
-    for (const { name } of this.#parts.table.held()) if (name.startsWith(prefix)) names.add(name);
-    if (names.size === 0)
-      throw new UnsupportedError(
-        'Advisory locks have keys and no names: only locks that this process holds can be listed, and it holds none of these',
-      );
-    yield* names;
+    this.#sessions.assertOpen();
+    yield* this.#inspect.list(prefix);
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    this.#sessions.assertOpen();
+    return await diagnose({ factory: this.#factory, connections: 1, tables: null }, context);
   }
 
   async close(): Promise<void> {
-    this.#observers.close();
-    await this.#parts.sessions.close();
-    this.#parts.table.clear();
-    this.#parts.watchers.clear();
+    this.#observers.clear();
+    this.#evictions.clear();
+    await this.#sessions.close();
+    this.#claims.locks.clear();
   }
 
   #onNotification(channel: string, payload: string): void {
-    const { table, sessions, watchers } = this.#parts;
-    const session = sessions.now;
-    if (channel !== CHANNEL) {
-      if (session !== null) this.#looking.mail.receive(payload, session);
-      return;
-    }
-    const lock = table.get(payload);
-    if (lock !== undefined) this.#asking.wakeHead(lock);
-    watchers.tellName(payload);
+    if (channel === CHANNEL) this.#claims.onReleasedElsewhere(payload);
+    else this.#inspect.onMessage(payload);
   }
 
-  /** The holds are lost, and those who waited are not seen to wait any more. */
+  /** Woken holders find that their claims are lost. Woken waiters enter the queue again. */
   #onLost(): void {
-    const { table, watchers } = this.#parts;
-    const { held, waiting } = table.clear();
-    for (const { id } of held) watchers.tellClaim(id);
-    for (const { id } of waiting) watchers.tellClaim(id);
-    this.#observers.tellAll();
+    for (const { waiter } of this.#claims.locks.clear()) waiter?.wake();
+    this.#observers.notifyAll();
   }
 }

@@ -1,4 +1,6 @@
-import type { ClaimRequest } from '../../../store/store.ts';
+import type { ClaimRequest, Waiter } from '../../../store/store.ts';
+import { SharedWork } from '../../shared/shared-work.ts';
+import { gaveUp } from '../failure.ts';
 
 /** A claim of this process. */
 export class Claim {
@@ -6,13 +8,16 @@ export class Claim {
   readonly id: string;
   readonly mode: 'exclusive' | 'shared';
   note: string;
+  /** Woken when the claim should be asked for again and, once it is held, when it may be lost. */
+  waiter: Waiter | undefined;
   /** Set when granted. */
   fence: bigint | null = null;
   grantedAtMs = 0;
-  /** When it last asked, if it waits: who never asks again has gone. */
+  /** When the caller last asked. A queued claim that is not asked for again is dropped. */
   askedAtMs: number;
-  /** Its request is on its way. */
-  asking: Promise<unknown> | null = null;
+  /** The server's answer, while a request of this claim is pending. */
+  pending: Promise<string> | null = null;
+  #shared: { readonly pending: Promise<string>; readonly work: SharedWork<string> } | null = null;
 
   constructor(request: ClaimRequest, nowMs: number) {
     this.name = request.name;
@@ -20,5 +25,11 @@ export class Claim {
     this.mode = request.mode.kind === 'shared' ? 'shared' : 'exclusive';
     this.note = request.note;
     this.askedAtMs = nowMs;
+  }
+
+  /** The pending answer, for another caller, which may give up before the answer comes. */
+  follow(pending: Promise<string>, signal?: AbortSignal): Promise<string> {
+    if (this.#shared?.pending !== pending) this.#shared = { pending, work: new SharedWork(pending) };
+    return this.#shared.work.wait(signal, gaveUp);
   }
 }

@@ -1,6 +1,7 @@
 /**
- * `hashtextextended(text, 0)` of PostgreSQL on a little-endian host with a database in UTF-8: Jenkins' lookup3. Here so that the key of a name is known without asking; each
- * session checks one answer of the server's against it.
+ * `hashtextextended(text, 0)` of PostgreSQL on a little-endian host with a database in UTF-8:
+ * Jenkins' lookup3. Computed here, so that the key of a name is known without a round trip. Each
+ * session checks that the server computes the same hash for one text.
  */
 export function hashText(text: string): bigint {
   const bytes = Buffer.from(text);
@@ -12,9 +13,9 @@ export function hashText(text: string): bigint {
   }
   const rest = bytes.subarray(at);
   for (const [n, byte] of rest.entries()) {
-    // The lowest byte of the last word was given to the length.
-    const place = n < 8 ? n : n + 1;
-    add(state, place >> 2, byte << ((place & 3) * 8));
+    // The lowest byte of the last word is reserved for the length.
+    const offset = n < 8 ? n : n + 1;
+    add(state, offset >> 2, byte << ((offset & 3) * 8));
   }
   finish(state);
   const [, high = 0, low = 0] = state;
@@ -27,7 +28,7 @@ function add(state: Uint32Array, word: number, value: number): void {
   state[word] = (state[word] ?? 0) + value;
 }
 
-/** Which word is changed by which, and by how many bits that is turned. */
+/** Each step: the word that changes, the two words that change it, and a rotation in bits. */
 const MIX = [
   [0, 2, 1, 4],
   [1, 0, 2, 6],

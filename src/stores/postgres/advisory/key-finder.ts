@@ -4,10 +4,10 @@ import { hashText } from './hash.ts';
 import { type LockKey, lockKey } from './lock-key.ts';
 import type { Session } from './session.ts';
 
-/** How many names' keys are kept. */
+/** How many keys are cached. */
 const KEPT_MAX = 5_000;
 
-/** Which key a name has: `hashtextextended(name, 0)`, or what the user's function says. */
+/** Finds the key of a name: `hashtextextended(name, 0)`, or what the user's function returns. */
 export class KeyFinder {
   readonly #custom: ((name: string) => Key) | undefined;
   readonly #kept = new Map<string, LockKey>();
@@ -16,7 +16,10 @@ export class KeyFinder {
     this.#custom = custom;
   }
 
-  /** `undefined` when the server has to be asked. Throws `InvalidArgumentError` when the user's function throws, or for what it must not give. */
+  /**
+   * `undefined` when only the server knows the key. Throws `InvalidArgumentError` when the user's
+   * function throws or returns something that is not a key.
+   */
   known(name: string, session: Session): LockKey | undefined {
     const kept = this.#kept.get(name);
     if (kept !== undefined) return kept;
@@ -41,7 +44,7 @@ export class KeyFinder {
   }
 }
 
-/** A mistake in the user's function is told at once: asking again would not mend it. */
+/** An `InvalidArgumentError` is not retried: the user's function would fail again. */
 function asked(custom: (name: string) => Key, name: string): Key {
   try {
     return custom(name);

@@ -4,46 +4,50 @@ import type { Claim } from './claim.ts';
 import type { LockKey } from './lock-key.ts';
 import type { Session } from './session.ts';
 
-/** After a release with others waiting elsewhere, ours let them go first for so long. Without it the process that released would win every time. */
-export const COURTESY_MS = 5;
-/** How often the first in line asks for what no wake-up tells: that another program has released. */
+/**
+ * After a release for which other sessions wait, the claims of this process wait for this long.
+ * Otherwise the process that released would win every time.
+ */
+export const YIELD_MS = 5;
+/** How often the head of the queue asks again: a release by another program sends no wake-up. */
 const POLL_MIN_MS = 500;
 const POLL_MAX_MS = 4_000;
-/** Who has just been refused, and is seen to wait, need not ask a second time only because it has begun to listen. */
-const SETTLED_MS = 50;
+/**
+ * When to ask again after the companion lock could not be shared, because another session's release
+ * tried it at that moment.
+ */
+const UNANNOUNCED_MS = 20;
 
 /**
- * One advisory lock as this process has it. PostgreSQL gives a session the same lock as often as it asks, so here it is decided who of ours may ask: by key, since two names may have
- * the same one. Lives as long as the session.
+ * The state of one advisory lock in this process. PostgreSQL grants a session the same lock as often
+ * as it asks, so this class decides which claim of the process may ask. Locks are found by key,
+ * because two names may have the same key. An object lives at most as long as its session.
  */
 export class Lock {
   readonly key: LockKey;
   readonly session: Session;
-  /** Granted, or asking to be. The server knows them as one. */
+  /** The claims that are granted or asked for. The server sees them as one lock of the session. */
   readonly users = new Map<string, Claim>();
-  /** Waiting, in order. */
-  readonly line = new Map<string, Claim>();
-  /** A request that decides for others too is on its way. Resolves to the mode that was refused, if one was. */
-  asking: Promise<Claim['mode'] | null> | null = null;
-  /** While it runs, others go first. */
-  courtesy: Timer | null = null;
-  /** Releases on their way, whose answer says whether others wait. */
-  leaving = 0;
+  /** The claim whose request is pending. Its answer decides for other claims too. */
+  asking: Claim | null = null;
+  /** While it runs, other sessions go first. */
+  yieldTimer: Timer | null = null;
+  /** How many releases are pending. Their answers say whether other sessions wait. */
+  releasing = 0;
   lastFence = 0n;
-  /** Something has changed since the server refused. */
-  #isStirred = true;
-  #refusedAtMs = 0;
+  /** The claims that wait, in order; `null` until the first one does. */
+  #queue: Map<string, Claim> | null = null;
   #pollAtMs = 0;
   #polls = 0;
   #mode: Claim['mode'] | null = null;
-  #isArmed = false;
+  #isAnnounced = false;
 
   constructor(key: LockKey, session: Session) {
     this.key = key;
     this.session = session;
   }
 
-  /** What the session has, or has asked for. */
+  /** The mode that the session has the lock in, or has asked for. */
   get mode(): Claim['mode'] | null {
     return this.#mode;
   }
@@ -53,54 +57,80 @@ export class Lock {
     this.#mode = mode;
   }
 
-  /** The server shows that somebody of ours waits. */
-  get isArmed(): boolean {
-    return this.#isArmed;
+  /**
+   * The session shares the companion lock, so other sessions see that a claim of this process
+   * waits.
+   */
+  get isAnnounced(): boolean {
+    return this.#isAnnounced;
   }
 
-  set isArmed(isArmed: boolean) {
-    if (isArmed !== this.#isArmed) this.session.locks += isArmed ? 1 : -1;
-    this.#isArmed = isArmed;
+  set isAnnounced(isAnnounced: boolean) {
+    if (isAnnounced !== this.#isAnnounced) this.session.locks += isAnnounced ? 1 : -1;
+    this.#isAnnounced = isAnnounced;
+  }
+
+  get queued(): readonly Claim[] {
+    return [...(this.#queue?.values() ?? [])];
+  }
+
+  get queueSize(): number {
+    return this.#queue?.size ?? 0;
   }
 
   get head(): Claim | undefined {
-    return this.line.values().next().value;
+    return this.#queue?.values().next().value;
+  }
+
+  isQueued(claim: Claim): boolean {
+    return this.#queue?.get(claim.id) === claim;
+  }
+
+  enqueue(claim: Claim): void {
+    this.#queue ??= new Map();
+    this.#queue.set(claim.id, claim);
+  }
+
+  /** False when it was not queued. */
+  dequeue(claim: Claim): boolean {
+    return this.#queue?.delete(claim.id) === true;
   }
 
   get isIdle(): boolean {
-    const isQuiet = this.asking === null && this.leaving === 0 && this.courtesy === null;
-    return isQuiet && this.users.size === 0 && this.line.size === 0;
+    const isQuiet = this.asking === null && this.releasing === 0 && this.yieldTimer === null;
+    return isQuiet && this.users.size === 0 && this.queueSize === 0;
   }
 
-  /** May this claim ask the server? Those ahead of it go first, and so do others after a release. */
+  find(id: string): Claim | undefined {
+    return this.#queue?.get(id) ?? this.users.get(id);
+  }
+
+  /**
+   * Whether this claim may ask the server: no claim is ahead of it in the queue, and this process is
+   * not letting other sessions go first.
+   */
   mayAsk(claim: Claim): boolean {
     const head = this.head;
     if (head !== undefined && head !== claim) return false;
-    if (this.courtesy !== null) return false;
+    if (this.yieldTimer !== null) return false;
     return this.mode === null || this.canJoin(claim);
   }
 
-  /** Does the session have the lock already in a way that fits this claim too? */
+  /** Whether the session has the lock already in a mode that fits this claim too. */
   canJoin(claim: Claim): boolean {
     return this.mode === 'shared' && claim.mode === 'shared';
   }
 
-  /** Has the server refused, and would it surely have told us of anything since? */
-  isSettled(nowMs: number): boolean {
-    return this.isArmed && !this.#isStirred && nowMs < this.#refusedAtMs + SETTLED_MS;
-  }
-
-  stir(): void {
-    this.#isStirred = true;
-  }
-
-  onAsk(): void {
-    this.#isStirred = false;
+  /**
+   * The lock may be free. With an empty queue the claim with a pending request is woken: its answer
+   * may be older than the change.
+   */
+  wakeHead(): void {
+    (this.head ?? this.asking)?.waiter?.wake();
   }
 
   /** `random`: from 0 to 1, so that many processes do not ask at once. */
   onRefused(nowMs: number, random: number): void {
-    this.#refusedAtMs = nowMs;
     const everyMs = Math.min(POLL_MIN_MS * 2 ** this.#polls, POLL_MAX_MS);
     this.#polls = Math.min(this.#polls + 1, 10);
     this.#pollAtMs = nowMs + everyMs * (0.8 + 0.4 * random);
@@ -110,20 +140,18 @@ export class Lock {
     this.#polls = 0;
   }
 
-  /** How long one who waits may sleep when nothing wakes it. */
+  /** How long a queued claim may sleep when nothing wakes it. */
   retryAfterMs(claim: Claim, nowMs: number): number {
     if (this.head !== claim || this.mode !== null) return DEFAULTS.placeMs / 3;
-    if (this.courtesy !== null) return COURTESY_MS;
-    // Not seen to wait, because somebody looked at that instant.
-    if (!this.isArmed || this.#isStirred) return COURTESY_MS * 4;
-    return Math.max(this.#pollAtMs - nowMs, 1);
+    if (this.yieldTimer !== null) return YIELD_MS;
+    return this.isAnnounced ? Math.max(this.#pollAtMs - nowMs, 1) : UNANNOUNCED_MS;
   }
 
-  /** Those who have not asked for their place again have gone. */
+  /** Drops the claims at the head whose callers have not asked again in time. */
   dropStale(nowMs: number): void {
-    for (const claim of this.line.values()) {
-      if (claim.asking !== null || nowMs - claim.askedAtMs <= DEFAULTS.placeMs) return;
-      this.line.delete(claim.id);
+    for (let { head } = this; head !== undefined; head = this.head) {
+      if (head.pending !== null || nowMs - head.askedAtMs <= DEFAULTS.placeMs) return;
+      this.dequeue(head);
     }
   }
 }

@@ -1,56 +1,42 @@
 import type { Clock, Timer } from '../../../clock.ts';
-import type { Watchers } from '../../memory/watchers.ts';
+import { CallbackIndex } from '../../shared/callback-index.ts';
 
-/** No grant elsewhere is told to those who only look, so they look again this often. */
+/** A grant to another process sends no message, so observers are called this often. */
 const LOOK_EVERY_MS = 1_000;
 
-/** Who watches a lock without standing in line. */
+/** The observers of locks, by key. */
 export class Observers {
   readonly #clock: Clock;
-  readonly #watchers: Watchers;
-  readonly #keys = new Map<string, number>();
+  readonly #callbacks = new CallbackIndex();
   #timer: Timer | null = null;
 
-  constructor(clock: Clock, watchers: Watchers) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#watchers = watchers;
   }
 
-  add(key: string, wake: () => void): AsyncDisposable {
-    const watch = this.#watchers.add({ name: key }, wake);
-    this.#keys.set(key, (this.#keys.get(key) ?? 0) + 1);
-    this.#timer ??= this.#start();
-    let isOver = false;
-    return {
-      [Symbol.asyncDispose]: async () => {
-        if (!isOver) this.#leave(key);
-        isOver = true;
-        await watch[Symbol.asyncDispose]();
-      },
-    };
+  add(key: string, onChange: () => void): AsyncDisposable {
+    this.#timer ??= this.#startTimer();
+    return this.#callbacks.add(key, onChange);
   }
 
-  tellAll(): void {
-    for (const key of [...this.#keys.keys()]) this.#watchers.tellName(key);
+  notify(key: string): void {
+    this.#callbacks.call(key);
   }
 
-  close(): void {
-    this.#keys.clear();
+  notifyAll(): void {
+    this.#callbacks.callAll();
+  }
+
+  clear(): void {
+    this.#callbacks.clear();
     this.#timer?.cancel();
     this.#timer = null;
   }
 
-  #leave(key: string): void {
-    const left = (this.#keys.get(key) ?? 1) - 1;
-    if (left > 0) this.#keys.set(key, left);
-    else this.#keys.delete(key);
-    if (this.#keys.size === 0) this.close();
-  }
-
-  #start(): Timer {
+  #startTimer(): Timer {
     return this.#clock.startTimer(LOOK_EVERY_MS, () => {
-      this.#timer = this.#start();
-      this.tellAll();
+      this.#timer = this.#callbacks.isEmpty ? null : this.#startTimer();
+      this.notifyAll();
     });
   }
 }

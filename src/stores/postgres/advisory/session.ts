@@ -1,25 +1,34 @@
-import type { Clock } from '../../../clock.ts';
+import type { Clock, Timer } from '../../../clock.ts';
 import { StoreError, UnsupportedError } from '../../../errors.ts';
+import { Batch } from '../../shared/batch.ts';
+import type { Answer } from '../../shared/batch-options.ts';
 import { Connection } from '../connection.ts';
-import { notBegun } from '../failure.ts';
-import type { Dial } from '../wire.ts';
+import type { ConnectionFactory, Row, Statement } from '../driver-connection.ts';
+import { failureOf, gaveUp, notBegun, notSent } from '../failure.ts';
 import { hashText } from './hash.ts';
-import { type LockKey, OURS, placeOf } from './lock-key.ts';
-import { Queue } from './queue.ts';
+import { lockTag, lockTagOf, OURS } from './lock-key.ts';
 import { CHANNEL, type Op, statementOf } from './statement.ts';
 
 /**
- * For how long after a statement was sent that the server has answered the locks are ours for certain. It must be less than what the server needs to give a silent client up: it has
- * heard that statement later than it was sent, waits for SILENCE_MS from then on, and only then frees what the session holds.
+ * For how long the session certainly has its locks, counted from the send of a statement that was
+ * answered. The server received that statement later than it was sent, and frees the locks of a silent
+ * session SILENCE_MS after that, so this time must be shorter.
  */
 export const TRUST_MS = 8_000;
 const SILENCE_MS = 10_000;
-/** Without holds a session is worth nothing, and a dead link is left sooner. */
+/** The limit of a statement while nothing is held: a dead connection can be given up sooner. */
 const LIMIT_UNUSED_MS = 3_000;
-/** Another name than ASCII can spell, so that the encoding counts. */
+/** How often a pending statement is checked. */
+const WATCH_EVERY_MS = 1_000;
+/** The most operations in one statement. */
+const BATCH_MAX = 256;
+/** Not only ASCII, so that a database in another encoding gives another hash. */
 const PROBE = 'holdfast §';
 
-/** Settings of our session alone. A wait or a rest that the user limits elsewhere must not end it, and a NOTIFY need not reach the disk. */
+/**
+ * Settings of this session. Limits that the user has set for waits or idle sessions must not end
+ * it, and a NOTIFY need not wait for the disk.
+ */
 const SETTINGS: Readonly<Record<string, string>> = {
   tcp_keepalives_idle: '6',
   tcp_keepalives_interval: '2',
@@ -34,8 +43,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
   client_min_messages: 'error',
 };
 
-/** Settings that this version has not are left out. */
-const SET = `SELECT set_config(name, setting, false) FROM json_each_text($1::text::json) AS wanted (name, setting)
+/** Skips the settings that this version of PostgreSQL does not have. */
+const SET = `SELECT set_config(name, setting, false)
+FROM json_each_text($1::text::json) AS wanted (name, setting)
 WHERE name = 'application_name' OR EXISTS (SELECT FROM pg_settings AS known WHERE known.name = wanted.name)`;
 
 const LOOK = `SELECT pg_backend_pid()::text, hashtextextended($1::text, 0)::text,
@@ -43,7 +53,7 @@ const LOOK = `SELECT pg_backend_pid()::text, hashtextextended($1::text, 0)::text
     + current_setting('max_prepared_transactions')::int8))::text,
   pg_try_advisory_lock_shared($2::text::int8)::text`;
 
-/** A session that has just begun holds nothing. */
+/** How many advisory locks the session has. A new session has none. */
 const UNUSED = `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`;
 
 const NAME = "SELECT pg_backend_pid()::text, set_config('application_name', $1::text, false)";
@@ -55,27 +65,35 @@ const COUNT = "SELECT pg_backend_pid()::text, count(*)::text FROM pg_locks WHERE
 
 export interface SessionOptions {
   readonly clock: Clock;
-  /** Shown to people as the session's application name. */
+  /** The application name of the session; `null`: not known yet. */
   readonly owner: string | null;
   onNotification(channel: string, payload: string): void;
-  /** Told once: whatever it held is lost. */
+  /** Called once, when the session has ended and all its locks are lost. */
   onLost(session: Session, why: StoreError): void;
 }
 
-/** One connection to the server, and the locks that live and die with it. */
+/** One connection to the server, and the locks that it has. They are lost when it ends. */
 export class Session {
-  readonly queue: Queue;
-  /** How many locks the server's table was made for. */
+  /** How many locks fit into the server's lock table. */
   readonly capacity: number;
-  /** Whether names have the keys here that we think they have. */
+  /** Whether `hashText` computes the same hashes as the server. */
   readonly hashesAlike: boolean;
-  /** How many locks it has at the server, or has asked for. */
+  /** How many locks the session has at the server, or has asked for. */
   locks = 0;
-  /** How many claims were granted. */
+  /** How many claims are granted. */
   holds = 0;
   isNamed: boolean;
   readonly #connection: Connection;
   readonly #options: SessionOptions;
+  /**
+   * One statement at a time. Operations of one tick, and those that arrive while a statement is
+   * pending, share the next statement. An operation that was sent is never abandoned: its answer
+   * decides which locks this process has.
+   */
+  readonly #batch: Batch<Op | Statement, string | readonly Row[]>;
+  /** When the pending statement was sent. */
+  #sentAtMs: number | null = null;
+  #watchdog: Timer | null = null;
   #isLost = false;
 
   private constructor(
@@ -89,19 +107,30 @@ export class Session {
     this.capacity = capacity;
     this.hashesAlike = hashesAlike;
     this.isNamed = options.owner !== null;
-    this.queue = new Queue(connection, {
+    this.#batch = new Batch({
       clock: options.clock,
-      limitMs: () => (this.holds === 0 ? LIMIT_UNUSED_MS : TRUST_MS),
-      repair: (ops) => this.#repair(ops),
-      onBroken: (error) => this.#lose(error),
+      itemsMax: BATCH_MAX,
+      callsMax: 1,
+      gathersTick: true,
+      keepsSent: true,
+      isAlone: isStatement,
+      send: (requests) => this.#send(requests),
+      errors: {
+        notSent: gaveUp,
+        noAnswer: () => lost(null),
+        failed: failureOf,
+      },
     });
   }
 
-  /** Rejects with `UnsupportedError` behind a pooler, and with a `StoreError` of `applied: 'no'` when there is no connection or the server is a standby. */
-  static async open(dial: Dial, options: SessionOptions): Promise<Session> {
+  /**
+   * Rejects with `UnsupportedError` behind a pooler, and with a `StoreError` of `applied: 'no'`
+   * when there is no connection or the server is a standby.
+   */
+  static async open(factory: ConnectionFactory, options: SessionOptions): Promise<Session> {
     let session: Session | null = null;
     let isClosed = false;
-    const connection = await Connection.open(dial, {
+    const connection = await Connection.open(factory, {
       clock: options.clock,
       onNotification: (channel, payload) => options.onNotification(channel, payload),
       onClose(reason) {
@@ -134,66 +163,156 @@ export class Session {
   introduce(owner: string | null): void {
     if (this.isNamed || owner === null) return;
     this.isNamed = true;
-    this.queue.run({ text: NAME, values: [owner] }).catch(() => {});
+    this.run({ text: NAME, values: [owner] }).catch(() => {});
   }
 
-  /** How many advisory locks there are at the server, of everybody's. */
+  /** How many advisory locks there are at the server, of all sessions. */
   async countAll(): Promise<number> {
-    const [row] = await this.queue.run({ text: COUNT });
+    const [row] = await this.run({ text: COUNT });
     return Number(row?.[1]);
   }
 
-  /** The server's own hash, where ours is another. */
+  /** The server's own hash, where it differs from `hashText`. */
   async hash(name: string): Promise<bigint> {
     const text = 'SELECT pg_backend_pid()::text, hashtextextended($1::text, 0)::text';
-    const [row] = await this.queue.run({ text, values: [name] });
+    const [row] = await this.run({ text, values: [name] });
     return BigInt(row?.[1] ?? 0);
   }
 
-  /** Gives everything back with a goodbye. Never rejects. */
+  /**
+   * Does one operation, together with others, and resolves to its answer. Rejects with a
+   * `StoreError`: `applied: 'no'` when it was not sent or was undone.
+   */
+  ask(op: Op, signal?: AbortSignal): Promise<string> {
+    return this.#batch.add(op, signal) as Promise<string>;
+  }
+
+  /**
+   * Runs one statement by itself. It must have a row, whose first column begins with
+   * `pg_backend_pid()`.
+   */
+  run(statement: Statement): Promise<readonly Row[]> {
+    return this.#batch.add(statement, undefined) as Promise<readonly Row[]>;
+  }
+
+  /** Gives all locks back by ending the session. Never rejects. */
   async close(): Promise<void> {
     this.#isLost = true;
+    this.#watchdog?.cancel();
     const closing = this.#connection.close();
-    this.queue.fail();
+    this.#batch.rejectQueued(notSent('the connection was closed'));
     await closing;
   }
 
   #lose(why: StoreError): void {
     if (this.#isLost) return;
     this.#isLost = true;
-    // Never to be used again: the server may still answer, and then must find nobody.
+    this.#watchdog?.cancel();
+    // The server may still answer on it, so it must never be used again.
     this.#connection.destroy();
     this.#options.onLost(this, why);
-    this.queue.fail();
+    this.#batch.rejectQueued(notSent('the connection was lost'));
   }
 
-  /** Of what these operations may have left behind, nothing stays. What is held otherwise is not touched: for one key there is only one claim at a time that asks. */
-  async #repair(ops: readonly Op[]): Promise<void> {
-    const held = new Set(
-      (await this.queue.send({ text: HELD })).map(([, place, mode]) => `${place} ${mode}`),
+  /** Without `async`: each of its steps would cost every lock and unlock (`bench postgres advisory-one`). */
+  #send(requests: readonly (Op | Statement)[]): Promise<readonly Answer<string | readonly Row[]>[]> {
+    const [first] = requests;
+    const single = first !== undefined && isStatement(first) ? first : null;
+    const ops = requests as readonly Op[];
+    return this.#execute(single ?? statementOf(ops)).then(
+      (rows) => (single === null ? ops.map((_, n) => ({ value: answerOf(rows[n]) })) : [{ value: rows }]),
+      (error: unknown) => {
+        if (single !== null || this.#isLost) throw error;
+        return this.#undo(ops, failureOf(error));
+      },
     );
+  }
+
+  #execute(statement: Statement): Promise<readonly Row[]> {
+    const connection = this.#connection;
+    // A caller waits for the answer, and nobody for an idle session.
+    connection.setKeepAlive(true);
+    this.#sentAtMs = this.#options.clock.monotonicMs();
+    this.#watchdog ??= this.#watch(WATCH_EVERY_MS);
+    const settle = (): void => {
+      this.#sentAtMs = null;
+      connection.setKeepAlive(false);
+    };
+    return connection.run(statement, null).then(
+      (rows) => {
+        settle();
+        if (Number.parseInt(rows[0]?.[0] ?? '', 10) === connection.backendId) return rows;
+        const error = otherBackend();
+        this.#lose(error);
+        throw error;
+      },
+      (error: unknown) => {
+        settle();
+        if (!connection.isOpen) this.#lose(failureOf(error));
+        throw error;
+      },
+    );
+  }
+
+  /**
+   * Ends the connection when a statement takes too long. One timer serves many statements, because
+   * a timer for each made an uncontended pair 4 % slower (bench advisory-one). The timer stops when
+   * no statement is pending.
+   */
+  #watch(ms: number): Timer {
+    const { clock } = this.#options;
+    return clock.startTimer(Math.max(ms, 1), () => {
+      this.#watchdog = null;
+      if (this.#sentAtMs === null) return;
+      const limitMs = this.holds === 0 ? LIMIT_UNUSED_MS : TRUST_MS;
+      const leftMs = this.#sentAtMs + limitMs - clock.monotonicMs();
+      if (leftMs > 0) this.#watchdog = this.#watch(Math.min(leftMs, WATCH_EVERY_MS));
+      else this.#connection.destroy();
+    });
+  }
+
+  /**
+   * A failed statement may have locked some of its keys: a session lock is not undone with the
+   * statement.
+   */
+  async #undo(ops: readonly Op[], error: StoreError): Promise<readonly Answer<string>[]> {
+    try {
+      await this.#unlock(ops);
+    } catch {
+      const unknown = new StoreError(error.message, { cause: error, applied: 'unknown' });
+      this.#lose(unknown);
+      throw unknown;
+    }
+    return ops.map(({ do: what }) => (what === 'unlock' || what === 'leave' ? { value: 'u' } : { error }));
+  }
+
+  /**
+   * Unlocks what these operations may have locked. That affects no other claim: for each key, only
+   * one claim at a time asks.
+   */
+  async #unlock(ops: readonly Op[]): Promise<void> {
+    const held = new Set((await this.#execute({ text: HELD })).map(([, tag, mode]) => `${tag} ${mode}`));
     const undo: Op[] = [];
     for (const op of ops) {
       if (!('key' in op)) continue;
-      if (op.do !== 'leave' && held.delete(`${placeOf(op.key)} ${MODES[op.mode]}`))
-        undo.push({ ...op, do: 'unlock', line: true });
-      // One lock operation takes part in the line only when we did not before.
-      const isPart = op.do === 'leave' || (op.do === 'lock' && op.line);
-      if (isPart && held.delete(`${linePlace(op.key)} ShareLock`)) undo.push({ do: 'leave', key: op.key });
+      const { key } = op;
+      if (op.do !== 'leave' && held.delete(`${lockTag(key)} ${MODES[op.mode]}`))
+        undo.push({ do: 'unlock', mode: op.mode, key });
+      // A lock operation announces only where the session did not share the companion lock before.
+      const isShared = op.do === 'leave' || (op.do === 'lock' && op.announce);
+      if (isShared && held.delete(`${lockTagOf(key.companion)} ShareLock`)) undo.push({ do: 'leave', key });
     }
-    if (undo.length > 0) await this.queue.send(statementOf(undo));
+    if (undo.length > 0) await this.#execute(statementOf(undo));
   }
 }
 
 const MODES = { exclusive: 'ExclusiveLock', shared: 'ShareLock' } as const;
 
-const linePlace = ({ line }: LockKey): string => placeOf({ key: line, classId: null, objectId: null });
-
 async function prepare(
   connection: Connection,
   owner: string | null,
 ): Promise<{ capacity: number; hashesAlike: boolean }> {
-  // A pooler that hides itself gives the same session to several: then another of ours is in it.
+  // A pooler that reports the right process id may still give this session to several clients.
   const [unused] = await connection.run({ text: UNUSED });
   if (unused?.[0] !== '0') throw pooled();
   const name = owner === null ? {} : { application_name: owner };
@@ -205,6 +324,22 @@ async function prepare(
   return { capacity: Number(capacity), hashesAlike: hash === String(hashText(PROBE)) };
 }
 
+function isStatement(request: Op | Statement): request is Statement {
+  return 'text' in request;
+}
+
+/** The answer, without the id of the server process. */
+function answerOf(row: Row | undefined): string {
+  const text = row?.[0] ?? '';
+  return text.slice(text.indexOf(' ') + 1);
+}
+
+/** A pooler that was not noticed has passed the statement to another session, which has no locks. */
+function otherBackend(): StoreError {
+  const message = 'PostgreSQL: the answer came from another server process; is there a pooler?';
+  return new StoreError(message, { applied: 'unknown' });
+}
+
 function lost(reason: Error | null): StoreError {
   const why = reason === null ? '' : `: ${reason.message}`;
   return new StoreError(`PostgreSQL: the connection was lost${why}`, { cause: reason, applied: 'unknown' });
@@ -212,7 +347,8 @@ function lost(reason: Error | null): StoreError {
 
 function pooled(): UnsupportedError {
   return new UnsupportedError(
-    'Between us and PostgreSQL is a pooler, behind which locks of a session belong to whoever gets the connection next. ' +
-      'Connect to the server itself, or use postgresLeaseStore or lockInTransaction, which work behind a pooler',
+    'There is a pooler in front of PostgreSQL. Behind a pooler, a session lock belongs to the next ' +
+      'client of the connection. Connect to the server directly, or use postgresLeaseStore or ' +
+      'lockInTransaction, which work behind a pooler',
   );
 }

@@ -1,59 +1,70 @@
 import type { Clock } from '../../../clock.ts';
 import { ClosedError, StoreError } from '../../../errors.ts';
-import type { Dial } from '../wire.ts';
+import { SharedWork } from '../../shared/shared-work.ts';
+import type { ConnectionFactory } from '../driver-connection.ts';
+import { gaveUp } from '../failure.ts';
 import { Session, type SessionOptions } from './session.ts';
 
-/** A server that refuses connections is not asked again before this, however many want one. */
+/** After a failure to connect, all calls fail for this long without another attempt. */
 const REST_MS = 250;
 
-/** The one session of a store: opened when it is needed, and opened again when it was lost. */
+/** The session of a store: opened when it is needed, and again after it was lost. */
 export class Sessions {
-  readonly #dial: Dial;
+  readonly #factory: ConnectionFactory;
   readonly #clock: Clock;
-  readonly #hearing: Pick<SessionOptions, 'onNotification' | 'onLost'>;
+  readonly #events: Pick<SessionOptions, 'onNotification' | 'onLost'>;
   #session: Session | null = null;
-  #opening: Promise<Session> | null = null;
+  #opening: SharedWork<Session> | null = null;
   #failure: { readonly error: unknown; readonly untilMs: number } | null = null;
   #isClosed = false;
 
-  constructor(dial: Dial, clock: Clock, hearing: Pick<SessionOptions, 'onNotification' | 'onLost'>) {
-    this.#dial = dial;
+  constructor(
+    factory: ConnectionFactory,
+    clock: Clock,
+    events: Pick<SessionOptions, 'onNotification' | 'onLost'>,
+  ) {
+    this.#factory = factory;
     this.#clock = clock;
-    this.#hearing = hearing;
+    this.#events = events;
   }
 
   assertOpen(): void {
     if (this.#isClosed) throw new ClosedError('This store is closed');
   }
 
-  /** `null` when there is none: then nothing is held. */
+  /** The open session; `null` when there is none, and so no hold. */
   get now(): Session | null {
     return this.#session?.isLost === false ? this.#session : null;
   }
 
-  /** The one that is open, else a new one. Rejects with a `StoreError` of `applied: 'no'`, or with an `UnsupportedError` behind a pooler. */
-  async current(owner: string | null): Promise<Session> {
+  /**
+   * The open session, else a new one. Rejects with a `StoreError` of `applied: 'no'`, or with
+   * an `UnsupportedError` behind a pooler.
+   */
+  async current(owner: string | null, signal?: AbortSignal): Promise<Session> {
     this.assertOpen();
     const { now } = this;
     if (now !== null) return now;
     if (this.#failure !== null && this.#clock.monotonicMs() < this.#failure.untilMs)
       throw this.#failure.error;
-    this.#opening ??= this.#open(owner).finally(() => {
-      this.#opening = null;
-    });
-    return await this.#opening;
+    this.#opening ??= new SharedWork(
+      this.#open(owner).finally(() => {
+        this.#opening = null;
+      }),
+    );
+    return await this.#opening.wait(signal, gaveUp);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#opening?.catch(() => {});
+    await this.#opening?.wait(undefined, gaveUp).catch(() => {});
     await this.#session?.close();
     this.#session = null;
   }
 
   async #open(owner: string | null): Promise<Session> {
     try {
-      const session = await Session.open(this.#dial, { ...this.#hearing, clock: this.#clock, owner });
+      const session = await Session.open(this.#factory, { ...this.#events, clock: this.#clock, owner });
       this.#session = session;
       this.#failure = null;
       if (this.#isClosed) throw new ClosedError('This store is closed');

@@ -1,49 +1,60 @@
-import type { Statement } from '../wire.ts';
+import type { Statement } from '../driver-connection.ts';
 import type { LockKey } from './lock-key.ts';
 
-/** `exclusive`, `shared`: try to lock. `clock`: the time, for one who joins a shared lock that we have. `leave`: our part in the companion lock. `ping`: are we still there? */
+/**
+ * `lock`: try to lock; when refused, and with `announce`, share the companion lock. `unlock`:
+ * unlock, and notify the sessions that share the companion lock. `clock`: read the time, for a claim
+ * that joins a shared lock of the session. `leave`: stop sharing the companion lock. `ping`: check
+ * that the session is alive.
+ */
 export type Op =
   | {
-      readonly do: 'lock' | 'unlock';
+      readonly do: 'lock';
       readonly mode: 'exclusive' | 'shared';
       readonly key: LockKey;
-      readonly line: boolean;
+      readonly announce: boolean;
     }
+  | { readonly do: 'unlock'; readonly mode: 'exclusive' | 'shared'; readonly key: LockKey }
   | { readonly do: 'clock' | 'ping' }
   | { readonly do: 'leave'; readonly key: LockKey };
 
 export const CHANNEL = 'holdfast_advisory';
 
-/** `r`: held by another. `a`: the same, and we are seen to wait. `g`: granted at this time in µs. `G`: both. */
-export type LockAnswer = 'r' | 'a' | `${'g' | 'G'}${bigint}`;
-/** `u`: unlocked. `w`: and others wait, who have been told. `n`: it was not locked. */
-export type UnlockAnswer = 'u' | 'w' | 'n';
+/**
+ * Answers to `lock`: `r` held by another; `a` the same, and announced; `g` granted at this time in
+ * µs; `G` the same, and announced. Answers to `unlock`: `u` unlocked; `w` the same, and other
+ * sessions wait, which were notified; `n` it was not locked.
+ */
+export function isRefusal(answer: string): boolean {
+  return answer === 'r' || answer === 'a';
+}
 
 const call = (name: string): string => `CASE WHEN k IS NULL THEN ${name}(c, o) ELSE ${name}(k) END`;
-const callOne = (name: string): string => `${name}($1::text::int8)`;
+const callOne = (name: string): string => `${name}($1::int8)`;
 
-/** Under the lock, and to the microsecond, which 53 bits are enough for until the year 2255. */
+/** The time in µs, read while the lock is held. A float has enough digits until the year 2255. */
 const NOW = "(date_part('epoch', clock_timestamp()) * 1000000)::int8::text";
-/** In front of every answer: the process that gives it. In one column, since each column costs the client as much as the rest. */
+/** Puts the id of the server process before the answer: a column of its own would cost more. */
 const FROM = "pg_backend_pid() || ' ' || ";
 
-/** Whoever is refused takes part in the companion lock and tries again, so that no release can fall between the two. */
-const lock = (attempt: string, line: string): string => `CASE
+/** A refused claim is announced and then tries again: a release may have come in between. */
+const lock = (attempt: string, companion: string): string => `CASE
     WHEN ${attempt} THEN 'g' || ${NOW}
-    WHEN ${line} IS NULL THEN 'r'
-    WHEN NOT pg_try_advisory_lock_shared(${line}) THEN 'r'
+    WHEN ${companion} IS NULL THEN 'r'
+    WHEN NOT pg_try_advisory_lock_shared(${companion}) THEN 'r'
     WHEN ${attempt} THEN 'G' || ${NOW}
     ELSE 'a' END`;
 
-/** The companion lock cannot be had alone while another session takes part in it. To try costs less than to look into `pg_locks`. */
-const unlock = (attempt: string, line: string, key: string): string => `CASE
+/** Trying the companion lock shows whether another session shares it, and costs less than `pg_locks`. */
+const unlock = (attempt: string, companion: string, key: string): string => `CASE
     WHEN NOT ${attempt} THEN 'n'
-    WHEN pg_try_advisory_lock(${line}) THEN CASE WHEN pg_advisory_unlock(${line}) THEN 'u' ELSE 'u' END
+    WHEN pg_try_advisory_lock(${companion})
+      THEN CASE WHEN pg_advisory_unlock(${companion}) THEN 'u' ELSE 'u' END
     ELSE 'w' || pg_notify('${CHANNEL}', ${key})::text END`;
 
 const KEY = "coalesce(k::text, c || ',' || o)";
 
-/** Any number of operations, done in order, each with its own answer beside the process that gave it. No part of it waits for anything. */
+/** Any number of operations, in order, one row with the answer for each. None of them waits. */
 const STATEMENT = `SELECT ${FROM}CASE op
   WHEN 'lx' THEN ${lock(call('pg_try_advisory_lock'), 'w')}
   WHEN 'ls' THEN ${lock(call('pg_try_advisory_lock_shared'), 'w')}
@@ -52,17 +63,18 @@ const STATEMENT = `SELECT ${FROM}CASE op
   WHEN 'clock' THEN 'g' || ${NOW}
   WHEN 'leave' THEN pg_advisory_unlock_shared(w)::text
   ELSE '' END
-FROM unnest($1::text::text[], $2::text::int8[], $3::text::int4[], $4::text::int4[], $5::text::int8[]) AS ops (op, k, c, o, w)`;
+FROM unnest($1::text::text[], $2::text::int8[], $3::text::int4[], $4::text::int4[], $5::text::int8[])
+  AS ops (op, k, c, o, w)`;
 
-/** The same for one operation on a key of 64 bits, which is what most calls come to: a fifth less work for the server. */
+/** The statements for a single operation on a 64-bit key: a fifth less work for the server. */
 const ONE: Readonly<Record<string, { readonly name: string; readonly text: string }>> = {
-  lx: one('lx', lock(callOne('pg_try_advisory_lock'), '$2::text::int8')),
-  ls: one('ls', lock(callOne('pg_try_advisory_lock_shared'), '$2::text::int8')),
-  ux: one('ux', unlock(callOne('pg_advisory_unlock'), '$2::text::int8', '$1::text')),
-  us: one('us', unlock(callOne('pg_advisory_unlock_shared'), '$2::text::int8', '$1::text')),
+  lx: one('lx', lock(callOne('pg_try_advisory_lock'), '$2::int8')),
+  ls: one('ls', lock(callOne('pg_try_advisory_lock_shared'), '$2::int8')),
+  ux: one('ux', unlock(callOne('pg_advisory_unlock'), '$2::int8', '$1::int8::text')),
+  us: one('us', unlock(callOne('pg_advisory_unlock_shared'), '$2::int8', '$1::int8::text')),
 };
 
-/** Its text made once: client libraries compare it with what was prepared by that name. */
+/** Made once, because client libraries compare the text with the prepared one. */
 function one(code: string, expression: string): { readonly name: string; readonly text: string } {
   return { name: `holdfast_${code}`, text: `SELECT ${FROM}${expression}` };
 }
@@ -70,14 +82,14 @@ function one(code: string, expression: string): { readonly name: string; readonl
 export function statementOf(ops: readonly Op[]): Statement {
   const [first] = ops;
   if (ops.length === 1 && first !== undefined && 'mode' in first && first.key.key !== null) {
-    const values = [first.key.key, first.line ? first.key.line : null];
     const known = ONE[codeOf(first)];
-    if (known !== undefined) return { name: known.name, text: known.text, values };
+    if (known !== undefined)
+      return { name: known.name, text: known.text, values: [first.key.key, companionOf(first)] };
   }
   return { name: 'holdfast_advisory', text: STATEMENT, values: valuesOf(ops) };
 }
 
-/** The five columns of the statement as arrays in PostgreSQL's own spelling. */
+/** The five columns of the statement, as arrays in PostgreSQL's text format. */
 function valuesOf(ops: readonly Op[]): string[] {
   const columns: string[][] = [[], [], [], [], []];
   for (const op of ops) {
@@ -88,9 +100,13 @@ function valuesOf(ops: readonly Op[]): string[] {
 
 function row(op: Op): readonly (string | null)[] {
   if (!('key' in op)) return [op.do, null, null, null, null];
-  const { key, classId, objectId, line } = op.key;
-  if (op.do === 'leave') return [op.do, null, null, null, line];
-  return [codeOf(op), key, classId, objectId, op.line ? line : null];
+  if (op.do === 'leave') return [op.do, null, null, null, op.key.companion];
+  const { key, classId, objectId } = op.key;
+  return [codeOf(op), key, classId, objectId, companionOf(op)];
+}
+
+function companionOf(op: Extract<Op, { mode: unknown }>): string | null {
+  return op.do === 'unlock' || op.announce ? op.key.companion : null;
 }
 
 function codeOf({ do: what, mode }: Extract<Op, { mode: unknown }>): string {

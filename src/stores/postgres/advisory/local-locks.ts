@@ -3,8 +3,8 @@ import { Lock } from './lock.ts';
 import type { LockKey } from './lock-key.ts';
 import type { Session } from './session.ts';
 
-/** All locks that this process has something to do with, and its claims by id. */
-export class LockTable {
+/** The locks that this process holds or waits for, by key. */
+export class LocalLocks {
   readonly #locks = new Map<string, Lock>();
 
   get(key: string): Lock | undefined {
@@ -21,18 +21,19 @@ export class LockTable {
   }
 
   forgetIdle(lock: Lock): void {
-    if (lock.isIdle && !lock.isArmed && this.#locks.get(lock.key.text) === lock)
+    if (lock.isIdle && !lock.isAnnounced && this.#locks.get(lock.key.text) === lock)
       this.#locks.delete(lock.key.text);
   }
 
-  /** The session is gone. Gives what it held, and leaves nothing of it: who waited stands in line again when it asks. */
-  clear(): { readonly held: readonly Claim[]; readonly waiting: readonly Claim[] } {
+  /**
+   * Forgets all locks, because their session has ended, and returns the claims, held and queued. A
+   * queued claim enters the queue again when its caller asks again.
+   */
+  clear(): Claim[] {
     const locks = [...this.#locks.values()];
     this.#locks.clear();
-    return {
-      held: locks.flatMap((lock) => [...lock.users.values()].filter((claim) => claim.fence !== null)),
-      waiting: locks.flatMap((lock) => [...lock.line.values()]),
-    };
+    for (const lock of locks) lock.yieldTimer?.cancel();
+    return locks.flatMap((lock) => [...lock.users.values(), ...lock.queued]);
   }
 
   *held(): Iterable<Claim> {

@@ -1,26 +1,26 @@
-import { LineFullError, ModeMismatchError, StoreError } from '../../errors.ts';
+import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import type { ClaimRef, ClaimRequest } from '../../store/store.ts';
-import { columnsOf, modeOf } from '../mode-columns.ts';
+import { columnsOf, modeOf } from '../shared/mode-columns.ts';
+import type { Statement } from './driver-connection.ts';
 import type { Schema } from './schema.ts';
-import type { Statement } from './wire.ts';
 
-/** One item of `holdfast.batch`; `migrations/` says what its arguments and answers are. */
+/** One operation of `holdfast.batch`; `migrations/` says what its arguments and answers are. */
 export interface Operation extends ClaimRef {
   readonly op: 'c' | 'w' | 'r' | 'd';
   readonly ttlMs: number;
-  /** Together 0 unless it is a claim that is not exclusive. */
+  /** Both are 0 for an exclusive claim. */
   readonly count: number;
   readonly of: number;
-  /** `null`: none, or leave it alone. */
+  /** `null`: no note, or an unchanged one. */
   readonly note: string | null;
   readonly fenceAbove: bigint;
 }
 
-export interface Circumstances {
-  /** The connection has been set up for us. */
+export interface StatementContext {
+  /** The connection is direct, so it has the settings of `connection-pool.ts`. */
   readonly isSetUp: boolean;
-  readonly lineMax: number;
-  /** Where we listen; `null`: nowhere. */
+  readonly queueMax: number;
+  /** The channel that this process listens to; `null`: none. */
   readonly channel: string | null;
 }
 
@@ -47,38 +47,38 @@ export function releaseOperation({ name, id }: ClaimRef): Operation {
   return { op: 'd', name, id, ttlMs: 0, count: 0, of: 0, note: null, fenceAbove: 0n };
 }
 
-/** The one statement for all of these. */
+/** One statement with all of these operations. */
 export function statementOf(
-  { calls }: Schema,
+  schema: Schema,
   operations: readonly Operation[],
-  circumstances: Circumstances,
+  context: StatementContext,
 ): Statement {
   const [only] = operations;
-  if (operations.length === 1 && only !== undefined && circumstances.isSetUp && isPlain(only))
-    return statementOfOne(calls, only, circumstances);
-  const { text, name } = circumstances.isSetUp ? calls.batch : calls.batchAnywhere;
-  return { text, name, values: batchValues(operations, circumstances) };
+  if (operations.length === 1 && only !== undefined && context.isSetUp && isPlain(only))
+    return singleStatement(schema, only, context);
+  return batchStatement(schema, operations, context);
 }
 
 const isPlain = ({ count, note }: Operation): boolean => count === 0 && note === null;
 
-/** Most ticks ask for one thing, and that should cost what it must. */
-function statementOfOne(
-  { claim, renew, release }: Schema['calls'],
+/** The statement of a tick with one operation. `npm run bench -- postgres single` shows its gain. */
+function singleStatement(
+  { calls: { claim, renew, release } }: Schema,
   { op, name, id, ttlMs, fenceAbove }: Operation,
-  { lineMax, channel }: Circumstances,
+  { queueMax, channel }: StatementContext,
 ): Statement {
   if (op === 'd') return { text: release.text, name: release.name, values: [name, id] };
   if (op === 'r') return { text: renew.text, name: renew.name, values: [name, id, `${ttlMs}`] };
   const wait = op === 'w' ? 't' : 'f';
-  const values = [name, id, `${ttlMs}`, wait, `${fenceAbove}`, `${lineMax}`, channel];
+  const values = [name, id, `${ttlMs}`, wait, `${fenceAbove}`, `${queueMax}`, channel];
   return { text: claim.text, name: claim.name, values };
 }
 
-function batchValues(
+export function batchStatement(
+  { calls }: Schema,
   operations: readonly Operation[],
-  { lineMax, channel }: Circumstances,
-): Statement['values'] {
+  { isSetUp, queueMax, channel }: StatementContext,
+): Statement {
   let ops = '';
   let fenceAbove = 0n;
   let hasModes = false;
@@ -89,7 +89,7 @@ function batchValues(
     hasModes ||= each.count > 0;
     hasNotes ||= each.note !== null;
   }
-  return [
+  const values = [
     ops,
     textArray(operations, (each) => each.name),
     textArray(operations, (each) => each.id),
@@ -98,16 +98,18 @@ function batchValues(
     hasModes ? numberArray(operations, (each) => each.of) : null,
     hasNotes ? textArray(operations, (each) => each.note) : null,
     `${fenceAbove}`,
-    `${lineMax}`,
+    `${queueMax}`,
     channel,
   ];
+  const { text, name } = isSetUp ? calls.batch : calls.batchAnywhere;
+  return { text, name, values };
 }
 
-/** The fence of a grant, or the milliseconds after which the hold in front ends by itself (-1: not known). Throws the error that the answer is. */
+/** A grant with its fence, or a refusal with the time to the next attempt. Throws for an error. */
 export function claimAnswer(
   request: ClaimRequest,
   answer: string,
-  lineMax: number,
+  queueMax: number,
 ): { granted: true; fence: bigint; isNew: boolean } | { granted: false; endsInMs: number } {
   const rest = answer.slice(1);
   switch (answer[0]) {
@@ -117,29 +119,29 @@ export function claimAnswer(
     case 'w':
       return { granted: false, endsInMs: Number(rest) };
     case 'l':
-      throw new LineFullError(request.name, lineMax);
+      throw new QueueFullError(request.name, queueMax);
     case 'm': {
       const [count = 0, of = 0] = rest.split('/').map(Number);
       throw new ModeMismatchError(request.name, request.mode, modeOf({ count, of }));
     }
     default:
-      throw notOurs(answer);
+      throw unexpected(answer);
   }
 }
 
-/** Whether there is still, or was, what is renewed or released. Throws for what is neither yes nor no: only a clear no means that a hold is lost. */
-export function isThere(answer: string): boolean {
+/** Whether the renewed or released claim existed. Throws for any other answer than yes or no. */
+export function isStillThere(answer: string): boolean {
   if (/^[012]$/.test(answer)) return answer !== '0';
-  throw notOurs(answer);
+  throw unexpected(answer);
 }
 
-function notOurs(answer: string): StoreError {
-  return new StoreError(`PostgreSQL gave an answer that is not ours: ${answer.slice(0, 80)}`, {
+function unexpected(answer: string): StoreError {
+  return new StoreError(`PostgreSQL gave an unexpected answer: ${answer.slice(0, 80)}`, {
     applied: 'unknown',
   });
 }
 
-/** As PostgreSQL reads arrays. Ours to write: the libraries do it in ways of their own. */
+/** In PostgreSQL's text format, because client libraries write arrays differently. */
 function textArray(operations: readonly Operation[], textOf: (each: Operation) => string | null): string {
   let text = '{';
   for (const each of operations) {

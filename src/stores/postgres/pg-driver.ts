@@ -1,13 +1,14 @@
-import type { Hearing, Row, Statement, Wire } from './wire.ts';
+import type { ConnectionEvents, DriverConnection, Row, Statement } from './driver-connection.ts';
+import { type PgConnection, PgPreparedRun } from './pg-prepared-run.ts';
 
-/** What is used of a pool of `pg`: its settings. */
+/** The part of a `pg` pool that is read: its settings. */
 export interface PgPool {
   readonly options: object;
   readonly totalCount: number;
   connect(): Promise<unknown>;
 }
 
-/** What is used of a client of `pg`: its settings. */
+/** The part of a `pg` client that is read: its settings. */
 export interface PgClient {
   readonly host: string;
   readonly port: number;
@@ -18,14 +19,17 @@ interface Result {
   readonly rows: Row[];
 }
 
-/** What is used of a client that we made. */
+/** The part that is used of a client that this driver creates. */
 interface OwnClient {
   readonly processID: number | null;
-  readonly connection?: { readonly stream?: { destroy(): unknown; ref?(): unknown; unref?(): unknown } };
+  readonly connection?: PgConnection & {
+    readonly stream: { destroy(): unknown; ref?(): unknown; unref?(): unknown };
+  };
   connect(): Promise<unknown>;
   end(): Promise<void>;
-  /** With a callback: its promise costs more. */
+  /** With a callback, because the promise of `pg` costs more. */
   query(config: object, callback: (error: Error | null, result?: Result | Result[]) => void): unknown;
+  query(run: PgPreparedRun): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'end', listener: () => void): unknown;
   on(
@@ -37,30 +41,30 @@ interface OwnClient {
 export type PgClientClass = new (settings: object) => OwnClient;
 
 const asText = (text: string): string => text;
-/** Whatever the user has set for types: our columns are text. */
+/** Overrides the user's type parsers: all columns are text. */
 const TEXT = { getTypeParser: () => asText };
 
-export class PgWire implements Wire {
+export class PgDriver implements DriverConnection {
   readonly #client: OwnClient;
-  readonly #hearing: Hearing;
+  readonly #events: ConnectionEvents;
   #reason: Error | null = null;
   #isEnded = false;
 
-  constructor(Client: PgClientClass, settings: object, hearing: Hearing) {
-    this.#hearing = hearing;
-    // Passwords are kept where a spread does not find them.
+  constructor(Client: PgClientClass, settings: object, events: ConnectionEvents) {
+    this.#events = events;
+    // `pg` keeps passwords in non-enumerable properties, which a spread does not copy.
     const own = Object.defineProperties({}, Object.getOwnPropertyDescriptors(settings));
     const fixed = { types: TEXT, binary: false, pipeline: false, keepAlive: true, query_timeout: 0 };
     this.#client = new Client(Object.assign(own, fixed));
     this.#client.on('error', (error) => {
       this.#reason ??= error;
-      // What the server says last is not always followed by an end.
+      // `pg` does not always emit `end` after an error.
       this.#onEnd();
       this.destroy();
     });
     this.#client.on('end', () => this.#onEnd());
     this.#client.on('notification', ({ channel, payload }) => {
-      this.#hearing.onNotification(channel, payload ?? '');
+      this.#events.onNotification(channel, payload ?? '');
     });
   }
 
@@ -72,9 +76,18 @@ export class PgWire implements Wire {
     await this.#client.connect();
   }
 
-  run({ text, values, name }: Statement): Promise<readonly Row[]> {
+  run(statement: Statement): Promise<readonly Row[]> {
+    const { text, values, name } = statement;
     return new Promise((resolve, reject) => {
-      this.#client.query({ text, values, name, rowMode: 'array' }, (error, result) => {
+      if (name !== undefined) {
+        this.#client.query(
+          new PgPreparedRun(statement, name, (error, rows) =>
+            error === null ? resolve(rows) : reject(error),
+          ),
+        );
+        return;
+      }
+      this.#client.query({ text, values, rowMode: 'array' }, (error, result) => {
         if (error != null) reject(error);
         else resolve(result === undefined || Array.isArray(result) ? [] : result.rows);
       });
@@ -92,12 +105,12 @@ export class PgWire implements Wire {
   }
 
   destroy(): void {
-    this.#client.connection?.stream?.destroy();
+    this.#client.connection?.stream.destroy();
   }
 
   #onEnd(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#hearing.onClose(this.#reason);
+    this.#events.onClose(this.#reason);
   }
 }

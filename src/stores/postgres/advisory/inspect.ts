@@ -1,21 +1,28 @@
+import type { Clock } from '../../../clock.ts';
 import { UnsupportedError } from '../../../errors.ts';
 import type { ClaimRef, StoredClaim } from '../../../store/store.ts';
-import type { Row } from '../wire.ts';
-import type { Asking, Parts } from './asking.ts';
+import { usedName } from '../../../use.ts';
+import type { Row } from '../driver-connection.ts';
 import type { Claim } from './claim.ts';
-import { type LockKey, OURS, placeOf } from './lock-key.ts';
-import { type Answer, Mail, type Question } from './mail.ts';
+import type { Claims } from './claims.ts';
+import type { KeyFinder } from './key-finder.ts';
+import { type LockKey, lockTag, lockTagOf, OURS } from './lock-key.ts';
+import { type Answer, PeerMessages, type Question } from './peer-messages.ts';
 import type { Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
 
-/** How long others have to tell what they know of a lock. */
+/** How long other processes have to answer which claims they hold. */
 const SHOW_MS = 300;
-/** How long a holder has to give a lock up. */
+/** How long a holder's process has to release an evicted claim. */
 const EVICT_MS = 2_000;
-/** A holder that is another program's is known by its process. */
+/** The id of a holder of another program: its server process. */
 const FOREIGN = /^session (\d+)$/;
 const SHOWN_MAX = 50;
 
-/** Who has the lock, or waits for it, in sessions other than ours; those of our kind are sent the letter on the way. The first row is for us alone. */
+/**
+ * Finds the other sessions that have the lock or wait for it, and sends the message to those of
+ * Holdfast. The first row only identifies the server process that answers.
+ */
 const LOOK = `WITH found AS MATERIALIZED (
   SELECT l.pid, bool_or(l.mode = 'ExclusiveLock') AS exclusive, max(a.application_name) AS application,
     bool_or(concat_ws(' ', l.classid, l.objid, l.objsubid) = $1::text) AS holds,
@@ -31,6 +38,7 @@ UNION ALL
 SELECT pg_backend_pid()::text, pid::text, exclusive::text, application, holds::text,
   CASE WHEN ours THEN 'ours' || pg_notify('holdfast_advisory_' || pid, $4::text)::text END FROM found`;
 
+/** Another session that has the lock, or waits for it. */
 interface Found {
   readonly sessionId: number;
   readonly mode: 'exclusive' | 'shared';
@@ -39,105 +47,127 @@ interface Found {
   readonly isOurs: boolean;
 }
 
-/** Looking at a lock that others hold, and taking it away from them: both by asking their processes. */
-export class Looking {
-  readonly #parts: Parts;
-  readonly #asking: Asking;
-  readonly mail: Mail;
+interface InspectOptions {
+  readonly clock: Clock;
+  readonly sessions: Sessions;
+  readonly keys: KeyFinder;
+  readonly claims: Claims;
+}
 
-  constructor(parts: Parts, asking: Asking) {
-    this.#parts = parts;
-    this.#asking = asking;
-    this.mail = new Mail((question) => this.#answer(question));
+/** Shows the holders of a lock, and evicts one. Both ask the other processes by NOTIFY. */
+export class Inspect {
+  readonly #options: InspectOptions;
+  readonly #messages = new PeerMessages((question) => this.#answer(question));
+
+  constructor(options: InspectOptions) {
+    this.#options = options;
   }
 
-  /** Holders only: there is no common line to show. */
+  /** Only the holders: the processes have no common queue. */
   async read(name: string): Promise<readonly StoredClaim[]> {
-    const { sessions, table } = this.#parts;
+    const { sessions, claims } = this.#options;
     const session = await sessions.current(null);
     const key = await this.#keyOf(name, session);
-    const { found, parts } = await this.#askOthers(
-      { ask: 'show', key: key.text, id: '' },
-      key,
-      session,
-      SHOW_MS,
-    );
-    const own = [...(table.get(key.text)?.users.values() ?? [])].filter((claim) => claim.fence !== null);
-    const told = parts.flatMap((part) => asStored(part));
+    const question = { ask: 'show', key: key.text, id: '' } as const;
+    const { found, parts } = await this.#askPeers(question, key, session, SHOW_MS);
+    const own = [...(claims.locks.get(key.text)?.users.values() ?? [])].filter(isHeld);
+    const shown = parts.flatMap((part) => asStored(part));
     const silent = found.filter(
       ({ sessionId, holds }) => holds && !parts.some((part) => part?.session === sessionId),
     );
-    return [...own.map((claim) => this.#show(claim)), ...told, ...silent.map(foreign)];
+    return [...own.map((claim) => this.#show(claim)), ...shown, ...silent.map(foreign)];
   }
 
-  /** Rejects with `UnsupportedError` for a holder that is not ours: its session may hold more than this one lock. */
+  /**
+   * Names of the locks that this process holds. Keys are hashes, so the names of other locks cannot
+   * be known.
+   */
+  *list(prefix: string): Iterable<string> {
+    const names = new Set<string>();
+    for (const { name } of this.#options.claims.locks.held()) if (name.startsWith(prefix)) names.add(name);
+    // `once`, rate limits and schedules need a store that remembers, so they have no names here.
+    if (names.size === 0 && usedName(prefix).use === 'lock')
+      throw new UnsupportedError(
+        'Advisory locks have keys, not names: only the locks that this process holds can be listed, ' +
+          'and it holds none with this prefix',
+      );
+    yield* names;
+  }
+
+  /**
+   * Rejects with `UnsupportedError` for a holder of another program: only its whole session could be
+   * ended.
+   */
   async evict(ref: ClaimRef): Promise<boolean> {
-    const { sessions } = this.#parts;
+    const { sessions, claims } = this.#options;
     const session = await sessions.current(null);
-    if (await this.#evictOwn(ref)) return true;
+    if (await claims.evict(ref)) return true;
     const key = await this.#keyOf(ref.name, session);
     const question = { ask: 'evict', key: key.text, id: ref.id } as const;
-    const { found, parts } = await this.#askOthers(question, key, session, EVICT_MS);
+    const { found, parts } = await this.#askPeers(question, key, session, EVICT_MS);
     if (parts.some((part) => part?.evicted === true)) return true;
     const sessionId = Number(FOREIGN.exec(ref.id)?.[1] ?? 0);
     if (found.some((each) => each.sessionId === sessionId && each.holds)) {
       throw new UnsupportedError(
-        `Session ${sessionId} is not of Holdfast, and PostgreSQL cannot take one lock from it. SELECT pg_terminate_backend(${sessionId}) ends it with everything it holds`,
+        `Session ${sessionId} belongs to another program, and PostgreSQL cannot take one lock from it. ` +
+          `SELECT pg_terminate_backend(${sessionId}) ends the session with all of its locks`,
       );
     }
     return false;
   }
 
-  async #evictOwn(ref: ClaimRef): Promise<boolean> {
-    if (!(await this.#asking.release(ref))) return false;
-    this.#parts.watchers.tellClaim(ref.id);
-    return true;
+  onMessage(text: string): void {
+    const { now } = this.#options.sessions;
+    if (now !== null) this.#messages.receive(text, now);
   }
 
   async #keyOf(name: string, session: Session): Promise<LockKey> {
-    const { keys } = this.#parts;
+    const { keys } = this.#options;
     return keys.known(name, session) ?? (await keys.find(name, session));
   }
 
-  async #askOthers(
+  async #askPeers(
     question: Question,
     key: LockKey,
     session: Session,
     limitMs: number,
   ): Promise<{ found: readonly Found[]; parts: readonly Answer['part'][] }> {
-    const inquiry = this.mail.begin(question, session);
+    const query = this.#messages.begin(question, session);
     try {
-      const places = [placeOf(key), placeOf({ ...key, key: key.line }), placeOf({ ...key, key: OURS })];
-      const rows = await session.queue.run({ text: LOOK, values: [...places, inquiry.letter] });
+      const tags = [lockTag(key), lockTagOf(key.companion), lockTagOf(OURS)];
+      const rows = await session.run({ text: LOOK, values: [...tags, query.message] });
       const found = rows.slice(1).map(asFound);
-      await inquiry.wait(found.filter((each) => each.isOurs).length, this.#parts.clock, limitMs);
-      return { found, parts: inquiry.parts };
+      await query.wait(found.filter((each) => each.isOurs).length, this.#options.clock, limitMs);
+      return { found, parts: query.parts };
     } finally {
-      inquiry.end();
+      query.end();
     }
   }
 
-  /** What this process says to a question from another. */
+  /** What this process answers to a question from another. */
   async #answer({ ask, key, id }: Question): Promise<readonly Answer['part'][]> {
-    const lock = this.#parts.table.get(key);
+    const { claims } = this.#options;
+    const lock = claims.locks.get(key);
     if (lock === undefined) return [];
     const session = lock.session.id;
     if (ask === 'show') {
-      const held = [...lock.users.values()].filter((claim) => claim.fence !== null);
+      const held = [...lock.users.values()].filter(isHeld);
       return held.slice(0, SHOWN_MAX).map((claim) => {
         const { fence, ...shown } = this.#show(claim);
         return { ...shown, fence: String(fence), session };
       });
     }
-    const claim = lock.users.get(id) ?? lock.line.get(id);
-    return claim !== undefined && (await this.#evictOwn(claim)) ? [{ evicted: true, session }] : [];
+    const claim = lock.find(id);
+    return claim !== undefined && (await claims.evict(claim)) ? [{ evicted: true, session }] : [];
   }
 
   #show({ id, mode, fence, grantedAtMs, note }: Claim): StoredClaim {
-    const heldForMs = this.#parts.clock.monotonicMs() - grantedAtMs;
+    const heldForMs = this.#options.clock.monotonicMs() - grantedAtMs;
     return { id, granted: true, mode: { kind: mode }, fence, heldForMs, expiresInMs: null, note };
   }
 }
+
+const isHeld = ({ fence }: Claim): boolean => fence !== null;
 
 function asFound([, sessionId, exclusive, application, holds, ours]: Row): Found {
   const mode = exclusive === 'true' ? 'exclusive' : 'shared';
@@ -150,7 +180,7 @@ function asFound([, sessionId, exclusive, application, holds, ours]: Row): Found
   };
 }
 
-/** All that the server can say of it. */
+/** A holder of another program. The server knows nothing more of it. */
 function foreign({ sessionId, mode, application }: Found): StoredClaim {
   return {
     id: `session ${sessionId}`,
@@ -164,7 +194,7 @@ function foreign({ sessionId, mode, application }: Found): StoredClaim {
   };
 }
 
-/** Another process has said so: believed only as far as it has the right form. */
+/** Any session can send a message, so an answer counts only when it has the right form. */
 function asStored(part: Answer['part']): StoredClaim[] {
   const { id, fence, heldForMs, note, mode } = part ?? {};
   const kind = (mode as { kind?: unknown } | undefined)?.kind;

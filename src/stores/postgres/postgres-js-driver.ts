@@ -1,8 +1,9 @@
 import { connect, type Socket } from 'node:net';
-import { UnsupportedError } from '../../errors.ts';
-import type { Hearing, Row, Statement, Wire } from './wire.ts';
+import { firstInstalled } from '../shared/client-library.ts';
+import { POSTGRES_JS } from './client-library.ts';
+import type { ConnectionEvents, DriverConnection, Row, Statement } from './driver-connection.ts';
 
-/** What is used of postgres.js: its settings. */
+/** The part of postgres.js that is read: its settings. */
 export interface PostgresJs {
   readonly options: object;
   unsafe(text: string): unknown;
@@ -12,7 +13,7 @@ export interface PostgresJs {
 interface Settings {
   readonly host: readonly string[];
   readonly port: readonly number[];
-  /** `false` when there is none. */
+  /** `false`: none. */
   readonly path?: string | false | undefined;
   readonly socket?: ((settings: object) => Socket | Promise<Socket>) | undefined;
 }
@@ -28,11 +29,11 @@ interface OwnSql {
 
 export type PostgresJsFactory = (settings: object) => OwnSql;
 
-/** Whatever the user has set for types and names: our columns are text. */
+/** Overrides the user's settings for types and names: all columns are text. */
 const PLAIN = { column: {}, value: {}, row: {} };
 
-export class PostgresJsWire implements Wire {
-  readonly #hearing: Hearing;
+export class PostgresJsDriver implements DriverConnection {
+  readonly #events: ConnectionEvents;
   readonly #settings: Settings;
   readonly #load: () => Promise<PostgresJsFactory>;
   #sql: OwnSql | null = null;
@@ -43,9 +44,13 @@ export class PostgresJsWire implements Wire {
   #isDestroyed = false;
   #isEnded = false;
 
-  constructor(settings: object, hearing: Hearing, load: () => Promise<PostgresJsFactory> = loadLibrary) {
+  constructor(
+    settings: object,
+    events: ConnectionEvents,
+    load: () => Promise<PostgresJsFactory> = loadLibrary,
+  ) {
     this.#settings = settings as Settings;
-    this.#hearing = hearing;
+    this.#events = events;
     this.#load = load;
   }
 
@@ -55,14 +60,14 @@ export class PostgresJsWire implements Wire {
 
   async connect(): Promise<void> {
     const postgres = await this.#load();
-    // It reconnects by itself with the next statement; `onclose` comes first, and after it there is none.
+    // postgres.js reconnects with the next statement, so none is sent after `onclose`.
     this.#sql = postgres({
       ...this.#settings,
       ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
       ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
       socket: () => this.#connectSocket(),
       onclose: () => this.#onEnd(),
-      onnotify: (channel: string, payload: string) => this.#hearing.onNotification(channel, payload),
+      onnotify: (channel: string, payload: string) => this.#events.onNotification(channel, payload),
     });
   }
 
@@ -90,11 +95,14 @@ export class PostgresJsWire implements Wire {
     this.#sql?.end({ timeout: 0 }).catch(() => {});
   }
 
-  /** Ours, so that it can be destroyed: the library only ever says goodbye, and over a dead link that never ends. */
+  /**
+   * The socket is created here so that it can be destroyed. The library ends it only after an answer,
+   * which never comes over a dead connection.
+   */
   async #connectSocket(): Promise<Socket> {
     const { host, port, path, socket: make } = this.#settings;
     const at = this.#host % Math.max(port.length, 1);
-    // As the library does: each attempt goes to the next of its hosts.
+    // Each attempt uses the next host, as in the library.
     this.#host += 1;
     const target =
       typeof path === 'string' && path !== ''
@@ -120,18 +128,10 @@ export class PostgresJsWire implements Wire {
   #onEnd(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#hearing.onClose(null);
+    this.#events.onClose(null);
   }
 }
 
 async function loadLibrary(): Promise<PostgresJsFactory> {
-  try {
-    const library = (await import('postgres')) as unknown as { readonly default: PostgresJsFactory };
-    return library.default;
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new UnsupportedError(
-      'This needs the client library that its pool comes from: npm install postgres',
-    );
-  }
+  return (await firstInstalled('A pool of postgres.js', [POSTGRES_JS])).library;
 }

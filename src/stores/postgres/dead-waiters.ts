@@ -1,0 +1,45 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { between } from '../shared/retry-after.ts';
+import type { LeaseBatch } from './lease-batch.ts';
+import type { Schema } from './schema.ts';
+
+/** How long after an operation the server looks for dead waiters. */
+const FIRST_MS = { min: 6_000, max: 9_000 };
+/** A dead waiter that was found is removed by the next call after `reconnect_limit` of `migrations/`. */
+const AGAIN_MS = { min: 10_500, max: 12_000 };
+
+/** While this process uses the store, removes the waiters of dead processes from all queues. */
+export class DeadWaiters {
+  readonly #clock: Clock;
+  readonly #batch: LeaseBatch;
+  readonly #text: string;
+  #timer: Timer | null = null;
+  #isClosed = false;
+
+  constructor(clock: Clock, batch: LeaseBatch, schema: Schema) {
+    this.#clock = clock;
+    this.#batch = batch;
+    this.#text = schema.sql('SELECT holdfast.remove_dead_waiters()::text');
+  }
+
+  onOperation(delayMs = FIRST_MS): void {
+    if (this.#timer !== null || this.#isClosed) return;
+    this.#timer = this.#clock.startTimer(between(this.#clock, delayMs), () => void this.#remove());
+  }
+
+  async #remove(): Promise<void> {
+    try {
+      const [row] = await this.#batch.add({ text: this.#text, isBackground: true }, undefined);
+      this.#timer = null;
+      if (row?.[0] !== '0') this.onOperation(AGAIN_MS);
+    } catch {
+      // The next operation starts it again.
+      this.#timer = null;
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+}

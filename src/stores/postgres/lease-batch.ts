@@ -1,0 +1,137 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import { Batch } from '../shared/batch.ts';
+import type { Answer, CallInfo, FailedRequest, FailureVerdict } from '../shared/batch-options.ts';
+import type { ConnectionPool } from './connection-pool.ts';
+import type { Row, Statement } from './driver-connection.ts';
+import { failureOf, sqlStateOf } from './failure.ts';
+import { type Operation, type StatementContext, statementOf } from './lease-statement.ts';
+import type { Schema } from './schema.ts';
+
+/** A statement that shares its round trip with no operation. */
+export interface SingleStatement extends Statement {
+  /** No caller waits for it, so it does not keep the process alive. */
+  readonly isBackground?: boolean;
+}
+
+/** An operation shares a statement with others. Its result is one row with one column. */
+export type LeaseRequest = Operation | SingleStatement;
+export type LeaseBatch = Batch<LeaseRequest, readonly Row[]>;
+
+export interface LeaseBatchOptions extends Pick<StatementContext, 'queueMax'> {
+  readonly clock: Clock;
+  readonly schema: Schema;
+  readonly pool: ConnectionPool;
+  /** The channel that this process listens to now; `null`: none. */
+  readonly channel: () => string | null;
+}
+
+/** The most operations in a statement: its rows stay locked until it has committed. */
+const ITEMS_MAX = 128;
+/** Delays of an operation that found its row locked by another session. */
+const BUSY_MS = { min: 1, max: 40 };
+const BUSY_TRIES_AT_ONCE = 3;
+const BUSY_TRIES_MAX = 60;
+/** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
+const TRY_AGAIN = new Set(['40001', '40P01']);
+const TRIES_MAX = 5;
+/** Data, a constraint or a limit: one operation has failed, and the others were undone with it. */
+const ONE_FAILED = /^(22|23|54)/;
+/** The schema, a table or a function does not exist. */
+const MISSING = new Set(['3F000', '42P01', '42883']);
+
+/**
+ * The only queue between the store and the server: a connection that becomes free takes the next
+ * statement from it. The operations of a statement are sorted by name, so that two statements cannot
+ * deadlock.
+ */
+export function leaseBatch(options: LeaseBatchOptions): LeaseBatch {
+  const { clock, pool } = options;
+  return new Batch<LeaseRequest, readonly Row[]>({
+    clock,
+    itemsMax: ITEMS_MAX,
+    callsMax: Number.POSITIVE_INFINITY,
+    gathersTick: true,
+    isReady: () => pool.hasFree,
+    whenReady: (callback) => pool.whenFree(callback),
+    isAlone: isSingle,
+    orderBy: (request) => (isSingle(request) ? '' : request.name),
+    send: (requests, call) => send(options, requests, call),
+    onFailure,
+    errors: {
+      notSent: () => new StoreError('PostgreSQL: not sent within the time limit', { applied: 'no' }),
+      noAnswer: () =>
+        new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' }),
+      failed: failureOf,
+    },
+  });
+}
+
+function isSingle(request: LeaseRequest): request is SingleStatement {
+  return 'text' in request;
+}
+
+function isAwaited(request: LeaseRequest): boolean {
+  return isSingle(request) ? request.isBackground !== true : request.op !== 'r';
+}
+
+function send(
+  { clock, schema, pool, queueMax, channel }: LeaseBatchOptions,
+  requests: readonly LeaseRequest[],
+  call: CallInfo,
+): Promise<readonly Answer<readonly Row[]>[]> {
+  const connection = pool.take(requests.some(isAwaited));
+  // The answer may never come, and nothing else can be sent before it.
+  call.onAbandoned = () => connection.destroy();
+  const [single] = requests;
+  const context = { isSetUp: connection.isDirect, queueMax, channel: channel() };
+  const statement =
+    single !== undefined && isSingle(single)
+      ? single
+      : statementOf(schema, requests as readonly Operation[], context);
+  return connection.run(statement).then(
+    (rows) => {
+      pool.giveBack(connection);
+      return statement === single ? [{ value: rows }] : answersIn(rows, requests.length, call, clock);
+    },
+    (error: unknown) => {
+      if (MISSING.has(stateOf(error) ?? '')) pool.forgetSchema();
+      pool.giveBack(connection);
+      throw error;
+    },
+  );
+}
+
+function answersIn(
+  rows: readonly Row[],
+  count: number,
+  call: CallInfo,
+  clock: Clock,
+): Answer<readonly Row[]>[] {
+  const text = rows[0]?.[0] ?? '';
+  if (count === 1) return [answerOf(text, call.triesOf(0), clock)];
+  const texts = text.split(',');
+  // An operation without an answer gets an empty one, which decodes to an error.
+  return Array.from({ length: count }, (_, position) =>
+    answerOf(texts[position] ?? '', call.triesOf(position), clock),
+  );
+}
+
+function answerOf(text: string, tries: number, clock: Clock): Answer<readonly Row[]> {
+  if (text !== 'b') return { value: [[text]] };
+  if (tries >= BUSY_TRIES_MAX)
+    return { error: new StoreError('PostgreSQL: the lock stayed busy', { applied: 'no' }) };
+  if (tries < BUSY_TRIES_AT_ONCE) return { retryMs: 0 };
+  return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
+}
+
+function onFailure(error: unknown, { together, tries }: FailedRequest<LeaseRequest>): FailureVerdict {
+  const state = stateOf(error);
+  if (state === null) return 'fail';
+  if (ONE_FAILED.test(state) && together > 1) return 'alone';
+  return TRY_AGAIN.has(state) && tries <= TRIES_MAX ? { againMs: 0 } : 'fail';
+}
+
+function stateOf(error: unknown): string | null {
+  return sqlStateOf((error as { cause?: unknown }).cause);
+}

@@ -1,0 +1,158 @@
+import type { Clock } from '../../clock.ts';
+import type { DiagnoseContext, Finding } from '../../store/finding.ts';
+import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
+import type {
+  ClaimAnswer,
+  QueueServer,
+  ReleaseAnswer,
+  Subscription,
+  SubscriptionEvents,
+} from '../shared/server-queue-store.ts';
+import { ConnectionPool } from './connection-pool.ts';
+import { DeadWaiters } from './dead-waiters.ts';
+import { type DiagnosedStore, diagnose } from './diagnose.ts';
+import type { ConnectionFactory } from './driver-connection.ts';
+import { listNames, observe, readClaims } from './inspect.ts';
+import { type LeaseBatch, leaseBatch } from './lease-batch.ts';
+import {
+  claimAnswer,
+  claimOperation,
+  isStillThere,
+  type Operation,
+  releaseOperation,
+  renewOperation,
+} from './lease-statement.ts';
+import { LeaseSubscription } from './lease-subscription.ts';
+import { EVICTIONS } from './listening-connection.ts';
+import { Pruner } from './pruner.ts';
+import type { Schema } from './schema.ts';
+
+export interface LeaseServerOptions {
+  readonly clock: Clock;
+  readonly schema: Schema;
+  readonly migrates: boolean;
+  readonly connections: number;
+  readonly queueMax: number;
+}
+
+/** The greatest `fenceAbove` that is accepted: every lock needs greater fences later. */
+const FENCE_MAX = 2n ** 62n;
+
+/** The queues are in the tables of `migrations/`, and each operation is an SQL function. */
+export class LeaseServer implements QueueServer {
+  readonly kind = 'postgres';
+  readonly label = 'PostgreSQL';
+  readonly retry = {
+    // A waiter lives for 120 s, and for 40 s while it is not subscribed (`waiter_life`).
+    keepPositionMs: { min: 30_000, max: 45_000 },
+    keepUnsubscribedMs: { min: 12_000, max: 18_000 },
+    afterEndMs: { min: 2, max: 25 },
+    unsubscribedMs: { min: 250, max: 500 },
+    foreignHeadMs: { min: 500, max: 1_000 },
+    foreignMs: { min: 500, max: 1_000 },
+    // A waiter that was woken and is stopped has five seconds to claim (`claim_limit`).
+    firstMs: { min: 4_500, max: 5_500 },
+  };
+  /** NOTIFY does not say how old a message is, so a woken waiter has to claim. */
+  readonly pushesGrants = false;
+  readonly #schema: Schema;
+  readonly #queueMax: number;
+  readonly #pool: ConnectionPool;
+  readonly #batch: LeaseBatch;
+  readonly #subscription: LeaseSubscription;
+  readonly #pruner: Pruner;
+  readonly #deadWaiters: DeadWaiters;
+  readonly #diagnosed: DiagnosedStore;
+  #greatestFence = FENCE_MAX;
+
+  constructor(
+    factory: ConnectionFactory,
+    { clock, schema, migrates, connections, queueMax }: LeaseServerOptions,
+  ) {
+    this.#schema = schema;
+    this.#queueMax = queueMax;
+    this.#pool = new ConnectionPool(factory, { clock, schema, max: connections, migrates });
+    this.#subscription = new LeaseSubscription(factory, clock);
+    const channel = (): string | null => (this.#subscription.isUp ? this.#subscription.channel : null);
+    this.#batch = leaseBatch({ clock, schema, pool: this.#pool, queueMax, channel });
+    this.#pruner = new Pruner(clock, this.#batch, schema);
+    this.#deadWaiters = new DeadWaiters(clock, this.#batch, schema);
+    // One more connection listens.
+    this.#diagnosed = { factory, connections: connections + 1, tables: { schema, migrates } };
+  }
+
+  /** A fence that this store was given is accepted as `fenceAbove`, however great it is. */
+  get fenceMax(): bigint {
+    return this.#greatestFence;
+  }
+
+  subscribe(events: SubscriptionEvents): Subscription {
+    this.#subscription.events = events;
+    return this.#subscription;
+  }
+
+  assertOpen(): void {
+    this.#pool.assertOpen();
+  }
+
+  async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer> {
+    const answer = claimAnswer(request, await this.#run(claimOperation(request), signal), this.#queueMax);
+    if (answer.granted) {
+      if (answer.fence > this.#greatestFence) this.#greatestFence = answer.fence;
+      if (answer.isNew) this.#pruner.onNewRow();
+      return answer;
+    }
+    // A pooler that seems to keep sessions apart may not do so, and then no wake-up arrives.
+    const isForeign = !this.#subscription.isDirect;
+    return { granted: false, endsInMs: answer.endsInMs, isHead: false, isForeign, serverTime: null };
+  }
+
+  async renew(
+    claim: ClaimRef,
+    { ttlMs, note }: RenewChange,
+    signal: AbortSignal | undefined,
+  ): Promise<RenewOutcome> {
+    const answer = await this.#run(renewOperation(claim, ttlMs, note), signal);
+    return isStillThere(answer) ? { held: true, validForMs: ttlMs } : { held: false };
+  }
+
+  async release(claim: ClaimRef, signal: AbortSignal | undefined): Promise<ReleaseAnswer> {
+    const answer = await this.#run(releaseOperation(claim), signal);
+    if (!isStillThere(answer)) return 'gone';
+    return answer === '2' ? 'handed' : 'removed';
+  }
+
+  async announceEviction({ id }: ClaimRef, signal: AbortSignal | undefined): Promise<void> {
+    await this.#batch.add({ text: 'SELECT pg_notify($1, $2)::text', values: [EVICTIONS, id] }, signal);
+  }
+
+  async #run(operation: Operation, signal: AbortSignal | undefined): Promise<string> {
+    this.#deadWaiters.onOperation();
+    const [row] = await this.#batch.add(operation, signal);
+    return row?.[0] ?? '';
+  }
+
+  async observe(name: string, forMs: number): Promise<void> {
+    if (!this.#subscription.isPolling)
+      await observe(this.#batch, this.#schema, { name, channel: this.#subscription.channel, forMs });
+  }
+
+  read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
+    return readClaims(this.#batch, this.#schema, name, signal);
+  }
+
+  list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
+    return listNames(this.#batch, this.#schema, prefix, signal);
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    this.assertOpen();
+    return await diagnose(this.#diagnosed, context);
+  }
+
+  async close(): Promise<void> {
+    this.#pruner.close();
+    this.#deadWaiters.close();
+    await this.#pool.close();
+  }
+}

@@ -1,0 +1,115 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { between } from '../shared/retry-after.ts';
+import type { Subscription as QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
+import { Subscription } from '../shared/subscription.ts';
+import type { ConnectionFactory } from './driver-connection.ts';
+import { ListeningConnection } from './listening-connection.ts';
+
+const RETRY_MS = { min: 100, max: 5_000 };
+/** How often the connection is checked, because a dead connection reports nothing. */
+const HEARTBEAT_MS = 5_000;
+const IDLE_MS = 25_000;
+/** Without notifications, the first waiters and the observers ask this often. */
+const POLL_MS = { min: 250, max: 500 };
+
+/** Receives wake-ups and changes by NOTIFY. Behind a pooler without LISTEN, it polls instead. */
+export class LeaseSubscription implements QueueSubscription {
+  /** The channel of this store. No other store uses it. */
+  readonly channel: string;
+  events: SubscriptionEvents | null = null;
+  readonly #clock: Clock;
+  readonly #subscription: Subscription<string>;
+  #connection: ListeningConnection | null = null;
+  #isPolling = false;
+  #isClosed = false;
+  #pollTimer: Timer | null = null;
+
+  constructor(factory: ConnectionFactory, clock: Clock) {
+    const channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
+    this.channel = channel;
+    this.#clock = clock;
+    this.#subscription = new Subscription<string>({
+      clock,
+      retryMs: RETRY_MS,
+      heartbeatMs: HEARTBEAT_MS,
+      idleMs: IDLE_MS,
+      open: (events) => {
+        const onEnd = (isForGood?: boolean): void => {
+          if (isForGood === true) this.#startPolling();
+          events.onEnd(isForGood);
+        };
+        this.#connection = new ListeningConnection({ factory, clock, channel }, { ...events, onEnd });
+        return this.#connection;
+      },
+      isWanted: () => this.events?.isWanted() === true,
+      onUp: () => this.events?.onBreak(),
+      onDown: () => this.events?.onBreak(),
+      onMessage: (message) => this.#onMessage(message),
+    });
+  }
+
+  get isUp(): boolean {
+    return this.#subscription.isUp;
+  }
+
+  /** LISTEN does not work: a pooler shares connections between transactions. */
+  get isPolling(): boolean {
+    return this.#isPolling;
+  }
+
+  /** Without a pooler, which could keep a notification to itself. */
+  get isDirect(): boolean {
+    return this.isUp && this.#connection?.isDirect === true;
+  }
+
+  async start(): Promise<void> {
+    await this.#subscription.start();
+    if (this.#isPolling) this.#poll();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#pollTimer?.cancel();
+    await this.#subscription.close();
+  }
+
+  #startPolling(): void {
+    this.#isPolling = true;
+    this.#poll();
+    warnOfPolling();
+  }
+
+  /** Repeats while there are waiters or observers. */
+  #poll(): void {
+    if (this.#pollTimer !== null || this.#isClosed || this.events?.isWanted() !== true) return;
+    this.#pollTimer = this.#clock.startTimer(between(this.#clock, POLL_MS), () => {
+      this.#pollTimer = null;
+      this.events?.onPoll();
+      this.#poll();
+    });
+  }
+
+  /** As `wake_message` and `notify_observers` of `migrations/` write them; `e`: of an eviction. */
+  #onMessage(message: string): void {
+    const [kind, name] = [message[0], message.slice(1)];
+    if (kind === 'o') this.events?.onChanged(name, true);
+    else if (kind === 'e') this.events?.onEvicted(name);
+    else if (kind === 'g') {
+      const at = name.indexOf('\n');
+      this.events?.onGranted(name.slice(0, at), name.slice(at + 1), null);
+    }
+  }
+}
+
+let hasWarned = false;
+
+/** Once in a process. Stores do not log: an application can hear this, print it or suppress it. */
+function warnOfPolling(): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  process.emitWarning(
+    'Holdfast is connected to PostgreSQL through a pooler that shares connections between transactions. ' +
+      'LISTEN does not work there, so waiters poll.',
+    { type: 'HoldfastWarning', code: 'HOLDFAST_POLLING' },
+  );
+}

@@ -1,0 +1,110 @@
+import type { Clock } from '../../clock.ts';
+import type { ConnectionEvents, SubscribedConnection } from '../shared/subscription.ts';
+import { Connection } from './connection.ts';
+import type { ConnectionFactory } from './driver-connection.ts';
+import { backendOf, sharesBackends } from './pooler.ts';
+
+/**
+ * The salt of `channel_lock` of `migrations/`. This process holds that advisory lock while it
+ * listens, so that the server can tell when the process has died.
+ */
+const CHANNEL_SALT = 4701;
+/** Behind a pooler: how long a NOTIFY may take. */
+const PROBE_MS = 1_000;
+const PROBE = 'p';
+
+/** The channel of evictions, for every schema of the database. */
+export const EVICTIONS = 'holdfast_evicted';
+
+export interface ListeningOptions {
+  readonly factory: ConnectionFactory;
+  readonly clock: Clock;
+  readonly channel: string;
+}
+
+/** One connection that listens to a channel and to evictions. Without LISTEN it ends for good. */
+export class ListeningConnection implements SubscribedConnection {
+  readonly #options: ListeningOptions;
+  readonly #events: ConnectionEvents<string>;
+  #connection: Connection | null = null;
+  #isClosed = false;
+  #onProbe: (() => void) | null = null;
+
+  constructor(options: ListeningOptions, events: ConnectionEvents<string>) {
+    this.#options = options;
+    this.#events = events;
+    void this.#open();
+  }
+
+  /** Without a pooler, which could keep a notification to itself. */
+  get isDirect(): boolean {
+    return this.#connection?.isDirect === true;
+  }
+
+  async checkAlive(): Promise<void> {
+    await this.#connection?.run({ text: 'SELECT' }, null);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#connection?.close();
+  }
+
+  async #open(): Promise<void> {
+    const { channel } = this.#options;
+    try {
+      const connection = await this.#connect(() => this.#events.onEnd());
+      this.#connection = connection;
+      connection.setKeepAlive(false);
+      if (!connection.isDirect && !(await this.#isHeardThroughPooler(connection))) this.#events.onEnd(true);
+      else {
+        await connection.run({ text: `LISTEN "${channel}"` });
+        await connection.run({ text: `LISTEN "${EVICTIONS}"` });
+        await connection.run({
+          text: `SELECT pg_advisory_lock(hashtextextended('${channel}', ${CHANNEL_SALT}))::text`,
+        });
+        this.#events.onUp();
+      }
+    } catch {
+      this.#events.onEnd();
+    }
+    if (this.#isClosed) await this.#connection?.close();
+  }
+
+  #connect(onClose: () => void): Promise<Connection> {
+    const { factory, clock, channel } = this.#options;
+    return Connection.open(factory, {
+      clock,
+      onClose,
+      onNotification: (on, payload) => {
+        if (on === EVICTIONS) this.#events.onMessage(`e${payload}`);
+        if (on !== channel) return;
+        if (payload === PROBE) this.#onProbe?.();
+        else this.#events.onMessage(payload);
+      },
+    });
+  }
+
+  /** LISTEN does not work in transaction mode. A pooler in session mode passes a notification on. */
+  async #isHeardThroughPooler(connection: Connection): Promise<boolean> {
+    const { clock, channel } = this.#options;
+    const other = await this.#connect(() => {});
+    try {
+      const own = await backendOf(connection);
+      if (await sharesBackends(connection, other)) return false;
+      await connection.run({ text: `LISTEN "${channel}"` });
+      const heard = new Promise<boolean>((resolve) => {
+        const timer = clock.startTimer(PROBE_MS, () => resolve(false));
+        this.#onProbe = () => {
+          timer.cancel();
+          resolve(true);
+        };
+      });
+      await other.run({ text: `SELECT pg_notify('${channel}', '${PROBE}')::text` });
+      return (await heard) && (await backendOf(connection)) === own;
+    } finally {
+      this.#onProbe = null;
+      await other.close();
+    }
+  }
+}
