@@ -1,28 +1,25 @@
 import type { Clock } from '../../clock.ts';
 import { ClosedError, StoreError } from '../../errors.ts';
-import { type Instant, instant } from '../../hold/validity.ts';
-import { errorText } from '../error-text.ts';
+import { type Instant, instant } from '../../store/validity.ts';
+import { errorText } from '../../util/error-text.ts';
 import type {
+  DiagnosedClient,
   EtcdClient,
-  GrantReply,
-  KeepAliveReply,
+  LeaseReply,
+  Member,
+  StatusReply,
   Stream,
   TxnReply,
   TxnRequest,
   WatchReply,
 } from './client.ts';
 
-/** One try at one member; the client then goes on to another member by itself. */
+/** The time limit of one attempt at one member. The client then tries another member by itself. */
 export const ATTEMPT_MS = 2_000;
-/** No try begins later than this after the first: whoever asked has given up by then. */
+/** No attempt begins later than this after the first one: the caller has given up by then. */
 const CALL_MS = 4_500;
 
-export interface Answer {
-  readonly reply: TxnReply;
-  /** How often it was sent. After the first time, an earlier one may have had its effect unseen. */
-  readonly attempts: number;
-}
-
+/** A lease as etcd has granted it. */
 export interface Granted {
   readonly id: string;
   readonly ttlMs: number;
@@ -30,11 +27,11 @@ export interface Granted {
   readonly term: number;
 }
 
-/** The single calls, each with its own time limit: a call to a member that is paused or cut off never ends by itself. */
+/** The calls of the etcd API. Each has a time limit, because a paused member never answers. */
 export class Calls {
   readonly #client: EtcdClient;
   readonly #clock: Clock;
-  /** What the client has last failed for. While it asks no member, since all have failed so often, that is why. */
+  /** Why a call last failed. The client's circuit breaker, once open, does not repeat the reason. */
   #lastError: unknown = null;
 
   constructor(client: EtcdClient, clock: Clock) {
@@ -42,85 +39,128 @@ export class Calls {
     this.#clock = clock;
   }
 
-  async txn(request: TxnRequest, attemptMs: number): Promise<Answer> {
-    return await this.#run('A transaction', attemptMs, async (options, count) => {
-      const reply = (await this.#client.kv.txn(request, options)) as TxnReply;
-      return { reply, attempts: count() };
-    });
+  /**
+   * `isWanted`: asked before every attempt but the first. A transaction that no caller waits for is
+   * not sent again. `attempts`: how often it was sent. An earlier attempt may have taken effect.
+   */
+  async txn(
+    request: TxnRequest,
+    attemptMs: number,
+    isWanted: () => boolean,
+  ): Promise<{ reply: TxnReply; attempts: number }> {
+    const attempts = new Attempts('A transaction', this.#clock, attemptMs, isWanted);
+    try {
+      const reply = (await this.#client.kv.txn(request, attempts.options)) as TxnReply;
+      return { reply, attempts: attempts.count };
+    } catch (error) {
+      throw this.#failureOf(error, attempts);
+    }
   }
 
   async grant(ttlSeconds: number): Promise<Granted> {
     const sent = instant(this.#clock);
-    const { ID, TTL, header } = await this.#run('A lease', ATTEMPT_MS, async (options) => {
+    const { ID, TTL, header } = await this.#run('A lease grant', async (options) => {
       const asked = { TTL: String(ttlSeconds), ID: '0' };
-      return (await this.#client.leaseClient.leaseGrant(asked, options)) as GrantReply;
+      return (await this.#client.leaseClient.leaseGrant(asked, options)) as LeaseReply;
     });
     return { id: ID, ttlMs: Number(TTL) * 1_000, sent, term: Number(header.raft_term) };
   }
 
   async revoke(id: string): Promise<void> {
-    await this.#run('Ending a lease', ATTEMPT_MS, async (options) => {
+    await this.#run('A lease revocation', async (options) => {
       await this.#client.leaseClient.leaseRevoke({ ID: id }, options);
     });
   }
 
-  /** What is left of a lease and what it was granted for; `null` when there is no such lease. */
-  async timeToLive(id: string): Promise<{ leftMs: number; ttlMs: number } | null> {
-    const { TTL, grantedTTL } = await this.#run('Asking for a lease', ATTEMPT_MS, async (options) => {
+  /** How many milliseconds a lease has left; `null` when there is no such lease. */
+  async timeToLive(id: string): Promise<number | null> {
+    const { TTL } = await this.#run('A lease query', async (options) => {
       const asked = { ID: id, keys: false };
-      return (await this.#client.leaseClient.leaseTimeToLive(asked, options)) as {
-        TTL: string;
-        grantedTTL: string;
-      };
+      return (await this.#client.leaseClient.leaseTimeToLive(asked, options)) as LeaseReply;
     });
-    return Number(TTL) < 0 ? null : { leftMs: Number(TTL) * 1_000, ttlMs: Number(grantedTTL) * 1_000 };
+    return Number(TTL) < 0 ? null : Number(TTL) * 1_000;
   }
 
-  async keepAlive(): Promise<Stream<{ ID: string }, KeepAliveReply>> {
-    return (await this.#client.leaseClient.leaseKeepAlive()) as Stream<{ ID: string }, KeepAliveReply>;
+  /** The state of one member, and not always of the same. */
+  async status(): Promise<StatusReply> {
+    return await this.#run('A status query', async (options) => {
+      const { maintenance } = this.#client as DiagnosedClient;
+      if (maintenance === undefined) throw new Error('the client cannot ask for it');
+      return (await maintenance.status(options)) as StatusReply;
+    });
+  }
+
+  async members(): Promise<readonly Member[]> {
+    return await this.#run('A list of the members', async (options) => {
+      const { cluster } = this.#client as DiagnosedClient;
+      if (cluster === undefined) throw new Error('the client cannot ask for it');
+      return ((await cluster.memberList({}, options)) as { members: readonly Member[] }).members;
+    });
+  }
+
+  async keepAlive(): Promise<Stream<{ ID: string }, LeaseReply>> {
+    return (await this.#client.leaseClient.leaseKeepAlive()) as Stream<{ ID: string }, LeaseReply>;
   }
 
   async watch(): Promise<Stream<object, WatchReply>> {
     return (await this.#client.watchClient.watch()) as Stream<object, WatchReply>;
   }
 
-  async #run<T>(
-    what: string,
-    attemptMs: number,
-    send: (options: object, count: () => number) => Promise<T>,
-  ): Promise<T> {
-    const clock = this.#clock;
-    const untilMs = clock.monotonicMs() + CALL_MS;
-    let attempts = 0;
-    let isCounted = false;
-    const options = {
-      // Read anew for each try. One deadline for all of them would fail the tries at healthy members, and count against those. It is also how tries are counted: the client does
-      // not tell, and an interceptor costs a tenth of a call.
-      get deadline(): number {
-        if (isCounted) return clock.wallMs() + attemptMs;
-        if (clock.monotonicMs() > untilMs)
-          throw new StoreError(`${what} took too long`, { applied: 'unknown' });
-        attempts += 1;
-        // One try may read it more than once; the next try comes later.
-        isCounted = true;
-        queueMicrotask(() => {
-          isCounted = false;
-        });
-        return clock.wallMs() + attemptMs;
-      },
-    };
+  async #run<T>(what: string, send: (options: object) => Promise<T>): Promise<T> {
+    const attempts = new Attempts(what, this.#clock, ATTEMPT_MS);
     try {
-      return await send(options, () => attempts);
+      return await send(attempts.options);
     } catch (error) {
-      if (!isBreakerOpen(error)) this.#lastError = error;
-      throw asStoreError(error, what, attempts, this.#lastError ?? error);
+      throw this.#failureOf(error, attempts);
     }
+  }
+
+  #failureOf(error: unknown, { what, count }: Attempts): StoreError {
+    if (!isBreakerOpen(error)) this.#lastError = error;
+    return asStoreError(error, what, count, this.#lastError ?? error);
   }
 }
 
-/** Answers that mean that the request was looked at and turned down. */
+/**
+ * Counts and bounds the attempts of one call. The client repeats a call by itself and does not say
+ * how often. It reads `options.deadline` for every attempt, so the attempts are counted there: an
+ * interceptor would cost a tenth of a call. One deadline for all attempts would fail those at
+ * healthy members, and the client would count the failures against those members.
+ */
+class Attempts {
+  readonly what: string;
+  readonly options: object;
+  count = 0;
+
+  constructor(what: string, clock: Clock, attemptMs: number, isWanted = (): boolean => true) {
+    this.what = what;
+    const untilMs = clock.monotonicMs() + CALL_MS;
+    let isCounted = false;
+    const begin = (): void => {
+      // One attempt may read the deadline more than once, always within one tick.
+      if (isCounted) return;
+      if (clock.monotonicMs() > untilMs)
+        throw new StoreError(`${what} took too long`, { applied: 'unknown' });
+      if (this.count > 0 && !isWanted())
+        throw new StoreError(`${what} is not wanted any more`, { applied: 'unknown' });
+      this.count += 1;
+      isCounted = true;
+      queueMicrotask(() => {
+        isCounted = false;
+      });
+    };
+    this.options = {
+      get deadline(): number {
+        begin();
+        return clock.wallMs() + attemptMs;
+      },
+    };
+  }
+}
+
+/** gRPC codes with which a member refuses a request without applying any of it. */
 const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
-const TOO_MUCH = 8;
+const RESOURCE_EXHAUSTED = 8;
 
 function asStoreError(error: unknown, what: string, attempts: number, cause: unknown): StoreError {
   if (error instanceof StoreError) return error;
@@ -133,15 +173,20 @@ function asStoreError(error: unknown, what: string, attempts: number, cause: unk
     });
   }
   const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
-  // With that the client also fails when an answer is too big for it: then the request has done its work.
-  const isAnswer = code !== TOO_MUCH || message.includes('etcdserver: ');
+  // The client fails with the same code when an answer is too large for it. The request was applied
+  // then.
+  const isAnswer = code !== RESOURCE_EXHAUSTED || message.includes('etcdserver: ');
   const isDefinite =
     attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && wasNotSent(error, message);
   const applied = isDefinite ? 'no' : 'unknown';
   return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
 }
 
-/** The password was refused, or none is wanted, or every member has failed so often that none was asked. Nothing else is taken for it: a client may not count its tries. */
+/**
+ * True when the client never sent the request: the login failed, or the circuit breaker of every
+ * member is open. Other errors prove nothing, because a client may not read the deadline for every
+ * attempt.
+ */
 function wasNotSent(error: unknown, message: string): boolean {
   return /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
 }
@@ -150,12 +195,16 @@ function isBreakerOpen(error: unknown): boolean {
   return (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true;
 }
 
-/** The lease of a write had ended, so the write did not happen. */
+/** The write was refused because its lease had ended. */
 export function isLeaseGone(error: unknown): boolean {
   return error instanceof StoreError && error.message.includes('requested lease not found');
 }
 
-/** Nothing can be written, until somebody has made room. Leases go on, and what is there can be read and removed. */
+export function isDenied(error: unknown): boolean {
+  return error instanceof StoreError && error.message.includes('permission denied');
+}
+
+/** The space quota is used up: etcd refuses every put, but leases, reads and deletions work. */
 export function isFull(error: unknown): boolean {
   return error instanceof StoreError && error.message.includes('database space exceeded');
 }

@@ -1,5 +1,6 @@
-import type { Instant } from '../../hold/validity.ts';
-import type { ClaimRef, Mode } from '../../store/store.ts';
+import type { ClaimRef, Mode, Waiter } from '../../store/store.ts';
+import type { Instant } from '../../store/validity.ts';
+import type { Watching } from '../shared/ahead-watch.ts';
 import type { LockKeys } from './key.ts';
 import type { Lease } from './lease.ts';
 
@@ -10,17 +11,27 @@ export class Claim implements ClaimRef {
   readonly mode: Mode;
   readonly lock: LockKeys;
   readonly key: Buffer;
-  /** The create revision: its place in line and its fence. `null` until it is known to be there. */
+  /** Create revision: queue position and fence. `null` until the key is known to exist. */
   revision: bigint | null = null;
+  /** The revision of the last write to the key that this store knows of. */
+  modRevision = 0n;
   lease: Lease;
+  /** Woken while the claim waits. */
+  waiter: Waiter | null = null;
+  /** Sees the deletion of the key. A claim that had to wait keeps this watch while it is held. */
+  keyWatch: Watching | null = null;
   isGranted = false;
-  /** It was put, or may have been, and has not been taken back since. */
+  /** When this store learned that the claim is granted, by the monotonic clock; `null`: not known. */
+  grantedAtMs: number | null = null;
+  /** The key was or may have been created, and was not deleted since. */
   mayStand = false;
-  /** The request that creates it is under way. */
+  /** The request that creates the key is pending. */
   isEntering = false;
-  /** Renewals under way: its time is not over while one may extend it. */
+  /** The claim ahead is gone, so this one is probably granted next. */
+  isNext = false;
+  /** Pending renewals. The claim's time is not over while one of them may extend it. */
   renewals = 0;
-  /** Its own time: a claim that is not renewed ends then, even when the lease that it shares goes on. */
+  /** The claim's own time. A claim that is not renewed ends with it, even if its lease lives on. */
   sent: Instant = { monotonicMs: 0, wallMs: 0 };
   validForMs = 0;
 
@@ -43,7 +54,12 @@ export class Claim implements ClaimRef {
     lease.claims.add(this.keyText);
   }
 
-  /** Counted from the send of the request that the caller waits for. */
+  endKeyWatch(): void {
+    this.keyWatch?.cancel();
+    this.keyWatch = null;
+  }
+
+  /** Sets the claim's own time, counted from the send of the request that the caller awaits. */
   trust(sent: Instant): number {
     this.sent = sent;
     this.validForMs = this.lease.validForMs(sent);
@@ -51,33 +67,5 @@ export class Claim implements ClaimRef {
   }
 }
 
-/** The claims that this store has made, by lock and id. */
-export class Claims {
-  readonly #byRef = new Map<string, Claim>();
-
-  get size(): number {
-    return this.#byRef.size;
-  }
-
-  get({ name, id }: ClaimRef): Claim | undefined {
-    return this.#byRef.get(refText(name, id));
-  }
-
-  add(claim: Claim): void {
-    this.#byRef.set(refText(claim.name, claim.id), claim);
-    claim.lease.claims.add(claim.keyText);
-  }
-
-  remove(claim: Claim): void {
-    const ref = refText(claim.name, claim.id);
-    if (this.#byRef.get(ref) === claim) this.#byRef.delete(ref);
-    claim.lease.claims.delete(claim.keyText);
-  }
-
-  *[Symbol.iterator](): Iterator<Claim> {
-    yield* this.#byRef.values();
-  }
-}
-
-/** No name contains a line feed. */
-const refText = (name: string, id: string): string => `${name}\n${id}`;
+/** Identifies a claim in this process. No name contains a line feed. */
+export const claimKey = ({ name, id }: ClaimRef): string => `${name}\n${id}`;

@@ -1,6 +1,7 @@
 /**
- * What the store uses of a client: the raw calls of an `Etcd3` from the `etcd3` package (its `kv`, `leaseClient` and `watchClient`). Its own leases, locks and
- * watchers are not used: their loss events were measured seconds late.
+ * What the store uses of an `Etcd3` client of the `etcd3` package: the raw calls of its `kv`,
+ * `leaseClient` and `watchClient`. The package's own leases, locks and watchers are not used: their
+ * loss events were measured to come seconds late.
  */
 export interface EtcdClient {
   readonly kv: { txn(request: object, options?: object): Promise<unknown> };
@@ -13,7 +14,31 @@ export interface EtcdClient {
   readonly watchClient: { watch(options?: object): Promise<unknown> };
 }
 
-/** Numbers of 64 bits travel as decimal text. */
+/** What `diagnose` uses of an `Etcd3` client besides. */
+export interface DiagnosedClient {
+  readonly maintenance?: { status(options?: object): Promise<unknown> } | undefined;
+  readonly cluster?: { memberList(request: object, options?: object): Promise<unknown> } | undefined;
+}
+
+/** The state of the member that answers. */
+export interface StatusReply {
+  readonly header: Header & { readonly member_id: string };
+  readonly version: string;
+  /** Bytes. */
+  readonly dbSize: string;
+  /** `0`: this member knows of no leader. */
+  readonly leader: string;
+  /** The alarms, in words. */
+  readonly errors: readonly string[];
+}
+
+export interface Member {
+  readonly clientURLs: readonly string[];
+  /** It does not vote. */
+  readonly isLearner: boolean;
+}
+
+/** The client library represents numbers of 64 bits as decimal text. */
 export interface Header {
   readonly revision: string;
   /** Rises with every change of leader. */
@@ -24,13 +49,13 @@ export interface KeyValue {
   readonly key: Buffer;
   readonly value: Buffer;
   readonly create_revision: string;
-  readonly version: string;
+  readonly mod_revision: string;
   readonly lease: string;
 }
 
 export interface RangeReply {
   readonly kvs: readonly KeyValue[];
-  /** How many keys the range has, also beyond the limit. */
+  /** The number of keys in the range, including those beyond the limit. */
   readonly count: string;
 }
 
@@ -65,11 +90,12 @@ export interface PutRequest {
 }
 
 export interface Compare {
-  readonly target: 'Create';
+  readonly target: 'Create' | 'Mod';
   readonly result: 'Equal' | 'Greater';
   readonly key: Buffer;
   readonly range_end?: Buffer;
-  readonly create_revision: string;
+  readonly create_revision?: string;
+  readonly mod_revision?: string;
 }
 
 export type RequestOp =
@@ -84,14 +110,8 @@ export interface TxnRequest {
   readonly failure: readonly RequestOp[];
 }
 
-export interface GrantReply {
-  readonly ID: string;
-  /** Seconds. */
-  readonly TTL: string;
-  readonly header: Header;
-}
-
-export interface KeepAliveReply {
+/** The answer to a grant or a keep-alive. */
+export interface LeaseReply {
   readonly ID: string;
   /** Seconds; `0` when there is no such lease. */
   readonly TTL: string;

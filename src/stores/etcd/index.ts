@@ -1,3 +1,2 @@
 export type { EtcdClient } from './client.ts';
-export { etcdStore } from './etcd-store.ts';
-export type { EtcdStoreOptions } from './parts.ts';
+export { type EtcdStoreOptions, etcdStore } from './etcd-store.ts';

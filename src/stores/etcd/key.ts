@@ -1,8 +1,9 @@
 import type { Mode } from '../../store/store.ts';
 
 /**
- * The keys of a lock stand under `<prefix><name>/`, as those of `etcdctl lock` and of Go's `concurrency.Mutex` do, and their create revisions order the line. What
- * follows the slash tells the mode, so that a line can be judged without its values:
+ * The keys of a lock stand under `<prefix><name>/`, as those of `etcdctl lock` and of Go's
+ * `concurrency.Mutex` do, and their create revisions order the queue. What follows the slash is
+ * the mode, so that a queue can be judged without its values:
  *
  * | key                        | claim                                              |
  * |----------------------------|----------------------------------------------------|
@@ -11,8 +12,12 @@ import type { Mode } from '../../store/store.ts';
  * | `jobs/~p2-5~<id>`          | 2 of 5 permits                                     |
  * | `jobs/~s~<id>`             | shared                                             |
  *
- * The order of the bytes matters: everything that a reader waits for sorts before `~s`. Names and ids are escaped, so a key with another slash belongs to another
- * program's lock of a longer name and is not seen.
+ * The order of the bytes matters: every claim that blocks a reader sorts before `~s`. Names and ids
+ * are escaped, so a key with another slash belongs to another program's lock of a longer name, and
+ * is ignored.
+ *
+ * `<prefix><0x01><name>` is put for a moment when a note changes, so that waiters can watch for it.
+ * No user's name contains a control character.
  */
 export interface ClaimKey {
   readonly id: string;
@@ -24,49 +29,53 @@ const escaped = (text: string): string => text.replace(/[%/]/g, (char) => (char 
 const unescaped = (text: string): string => text.replace(/%2F|%25/g, (code) => (code === '%2F' ? '/' : '%'));
 
 export class Keys {
-  readonly #prefix: string;
+  readonly prefix: string;
 
   constructor(prefix: string) {
-    this.#prefix = prefix;
-  }
-
-  /** A key that nobody writes, for reading nothing. */
-  get nothing(): Buffer {
-    return Buffer.from(`${this.#prefix}.`);
+    this.prefix = prefix;
   }
 
   /** The range of a lock's keys. */
   lock(name: string): LockKeys {
-    return new LockKeys(`${this.#prefix}${escaped(name)}/`);
+    return new LockKeys(this.prefix, escaped(name));
   }
 
-  /** The range of all locks whose name begins so. */
+  /** The range of all locks whose names begin with `namePrefix`. */
   all(namePrefix: string): { from: Buffer; end: Buffer } {
-    const from = Buffer.from(this.#prefix + escaped(namePrefix));
+    const from = Buffer.from(this.prefix + escaped(namePrefix));
     return { from, end: endOf(from) };
   }
 
-  /** The lock that a key belongs to; `null` when it is none of a lock. */
+  /** The name of the lock that a key belongs to; `null` when the key belongs to none. */
   nameIn(key: Buffer): string | null {
-    const [name, suffix, ...more] = key.toString().slice(this.#prefix.length).split('/');
+    const [name, suffix, ...more] = key.toString().slice(this.prefix.length).split('/');
     if (name === undefined || name === '' || suffix === undefined || more.length > 0) return null;
     return /^(?:x~|~s~|~p\d|[0-9a-f]{1,16}$)/.test(suffix) ? unescaped(name) : null;
   }
 }
 
 export class LockKeys {
+  readonly #prefix: string;
+  readonly #name: string;
   readonly #path: string;
   readonly from: Buffer;
-  /** `/` is followed by `0`. */
+  /** The byte after `/` is `0`. */
   readonly end: Buffer;
 
-  constructor(path: string) {
-    this.#path = path;
-    this.from = Buffer.from(path);
-    this.end = Buffer.from(`${path.slice(0, -1)}0`);
+  constructor(prefix: string, name: string) {
+    this.#prefix = prefix;
+    this.#name = name;
+    this.#path = `${prefix}${name}/`;
+    this.from = Buffer.from(this.#path);
+    this.end = Buffer.from(`${prefix}${name}0`);
   }
 
-  /** Where that part of the range ends which a claim of this mode cannot be granted beside. */
+  /** The key that is put when a note of this lock has changed. */
+  get note(): Buffer {
+    return Buffer.from(`${this.#prefix}\u0001${this.#name}`);
+  }
+
+  /** The end of the key range whose claims block a claim of this mode. */
   blockingEnd(mode: Mode): Buffer {
     return mode.kind === 'shared' ? Buffer.from(`${this.#path}~s`) : this.end;
   }
@@ -75,12 +84,13 @@ export class LockKeys {
     return Buffer.from(this.#path + kindOf(mode) + escaped(id));
   }
 
-  /** What a key of this lock says; `null` for another lock's. */
+  /** The claim that a key of this lock stands for; `null` for a key of another lock. */
   parse(key: Buffer, createRevision: string): ClaimKey | null {
     const suffix = key.subarray(this.from.length).toString();
     if (suffix.includes('/')) return null;
     const match = /^(?:(x)~|~(s)~|~p(\d+)-(\d+)~)(.*)$/s.exec(suffix);
-    // The same session may take the same lock again under the same key: with the revision, the id names one claim only.
+    // Another program's session may take the lock again under the same key. With the revision, the
+    // id names one claim only.
     if (match === null)
       return { id: `${suffix}@${createRevision}`, mode: { kind: 'exclusive' }, ours: false };
     const [, exclusive, shared, count, of, id = ''] = match;
@@ -99,7 +109,7 @@ function kindOf(mode: Mode): string {
   return mode.kind === 'shared' ? '~s~' : 'x~';
 }
 
-/** The first key after all that begin so; a single zero byte means the end of all keys. */
+/** The first key after all keys with this prefix. A single zero byte means the end of all keys. */
 function endOf(prefix: Buffer): Buffer {
   const end = Buffer.from(prefix);
   for (let at = end.length - 1; at >= 0; at -= 1) {

@@ -1,39 +1,37 @@
 import type { Clock } from '../../clock.ts';
-import { elapsedMs, type Instant } from '../../hold/validity.ts';
+import { elapsedMs, type Instant } from '../../store/validity.ts';
 import type { Granted } from './calls.ts';
 import type { Alive } from './keep-alives.ts';
 
 /**
- * A lease of etcd and the claims of this process that live on it.
+ * | state    | takes new claims | is extended                     |
+ * |----------|------------------|---------------------------------|
+ * | `open`   | yes              | while it is empty               |
+ * | `fixed`  | yes              | never: a claim was left behind  |
+ * | `kept`   | no               | for the claims that are renewed |
+ * | `ending` | no               | never: claims move elsewhere    |
+ */
+export type LeaseState = 'open' | 'fixed' | 'kept' | 'ending';
+
+/**
+ * A lease of etcd, and the claims of this process that are attached to it.
  *
- * It is trusted from the send of the last request that extended it *for certain*. A grant is: a majority has agreed on it. The answer to a keep-alive is not: a member that was
- * leader and has slept answers it from its own memory, until it learns that others have gone on (the servers before 3.4.31 and 3.5.13 do). So it counts
- * only together with a transaction that was sent no earlier than it and that shows no later term: then that member was leader when the keep-alive was sent, and
- * every later leader begins with the full time of every lease.
+ * The lease is trusted from the send of the last request that extended it *for certain*. A grant is
+ * certain, because a majority has agreed on it. The answer to a keep-alive is not: a leader that
+ * was paused answers from its own memory until it learns of its successor (servers before 3.4.31
+ * and 3.5.13). So a keep-alive counts only together with a transaction that was sent no earlier and
+ * shows no later term. Then the member was leader when the keep-alive was sent, and every later
+ * leader starts with the full time of every lease.
  */
 export class Lease {
   readonly id: string;
-  /** What was asked for. Leases of the same asked time are shared. */
+  /** The requested time. Claims share leases of the same requested time. */
   readonly seconds: number;
-  /** What was granted: at least what was asked for. */
+  /** The granted time, which is at least the requested time. */
   readonly ttlMs: number;
-  /** Keys of the claims that are or may be on it. */
+  /** Keys of the claims that are or may be attached to the lease. */
   readonly claims = new Set<string>();
-  /** It is renewed for those of its claims that ask for it, so the others must be removed when their own time is over. */
-  isKept = false;
-  /**
-   * A write on it may still take effect, after we have given up on its claim. It is never kept alive again, so that whatever appears on it goes with it; claims
-   * that want to go on move to another lease.
-   */
-  isTainted = false;
-  /** Claims are on it that this store has let go of and no longer knows: nothing may prolong them. */
-  hasStrangers = false;
-  isGone = false;
-  /**
-   * Another leader rules than when it was granted. Before 3.4.31 and 3.5.13 the old one, when it wakes, revokes the leases that have ended by its own memory (#15247). It knows this one,
-   * but not those that were granted since: claims that go on move there.
-   */
-  isOutdated = false;
+  state: LeaseState = 'open';
   readonly #term: number;
   #confirmed: Instant;
   readonly #clock: Clock;
@@ -47,7 +45,7 @@ export class Lease {
     this.#term = granted.term;
   }
 
-  /** What is left of it, counted from `sent`. Both clocks are looked at: a host that slept since has lost that time too. */
+  /** The time left, counted from `sent`, by the clock that moved further: a host may sleep. */
   validForMs(sent: Instant): number {
     const { monotonicMs, wallMs } = this.#confirmed;
     return this.ttlMs - Math.max(sent.monotonicMs - monotonicMs, sent.wallMs - wallMs);
@@ -61,27 +59,40 @@ export class Lease {
     return this.ttlMs - this.ageMs;
   }
 
+  /** Extending the lease would extend no claim. */
   get isEmpty(): boolean {
-    return this.claims.size === 0 && !this.hasStrangers;
+    return this.claims.size === 0 && this.state !== 'fixed';
   }
 
-  /** May it be kept alive? */
+  /** The lease may be extended. */
   get canGoOn(): boolean {
-    const isSound = !this.isTainted && !this.isOutdated && !this.hasStrangers && !this.isGone;
-    return isSound && this.leftMs > 0;
+    return (this.state === 'open' || this.state === 'kept') && this.leftMs > 0;
   }
 
-  /** May new claims come onto it? */
+  /** New claims may be attached to the lease. */
   get canBeShared(): boolean {
-    return !this.isKept && !this.isTainted && !this.isOutdated && !this.isGone;
+    return this.state === 'open' || this.state === 'fixed';
   }
 
-  /** A transaction has been answered in this term. */
+  /**
+   * The lease is never extended again. It is gone, or a write may still attach a key to it although
+   * the claim was given up. Such a key ends with the lease. Renewed claims move to another lease.
+   */
+  end(): void {
+    this.state = 'ending';
+  }
+
+  /**
+   * A transaction was answered in this term. If the leader has changed since the lease was granted,
+   * renewed claims leave the lease: before 3.4.31 and 3.5.13, the old leader, once awake, revokes
+   * the leases that have ended by its own memory (#15247). It knows this lease, but none that was
+   * granted since.
+   */
   see(term: number): void {
-    if (term > this.#term) this.isOutdated = true;
+    if (term > this.#term) this.end();
   }
 
-  /** `term` is that of a transaction that was sent no earlier than the keep-alive. False when the answer cannot be relied on. */
+  /** `term`: of a transaction that was sent no earlier than the keep-alive. False: it does not count. */
   confirm(alive: Alive, term: number): boolean {
     if (alive.ttlMs === 0 || alive.term < term) return false;
     if (alive.sent.monotonicMs > this.#confirmed.monotonicMs) this.#confirmed = alive.sent;
@@ -89,10 +100,10 @@ export class Lease {
   }
 }
 
-/** Stands in for a lease that somebody else has asked for: nothing may be expected of it. */
+/** Represents a lease that was granted to another store. */
 export function unknownLease(clock: Clock): Lease {
   const never = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: Number.NEGATIVE_INFINITY };
   const lease = new Lease(clock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
-  lease.isGone = true;
+  lease.end();
   return lease;
 }

@@ -1,25 +1,25 @@
-import { Batch } from '../batch.ts';
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import { Batch } from '../shared/batch.ts';
+import type { Answer, FailureVerdict } from '../shared/batch-options.ts';
 import { ATTEMPT_MS, type Calls } from './calls.ts';
 import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
-import { isLong, LONG } from './line.ts';
+import { isLong, LONG } from './queue.ts';
 
-/** etcd takes 128 operations in a transaction unless it is told otherwise; nesting takes from the same budget. */
+/** By default etcd accepts 128 operations in a transaction, nested operations included. */
 const READS_MAX = 40;
 const WRITES_MAX = 64;
 
-/** Where an answer stands in the cluster's history. */
-interface Seen {
+export interface ReadResult {
+  /** The cluster's revision at which the answer was read. */
   readonly revision: bigint;
   readonly term: number;
-}
-
-export interface ReadResult extends Seen {
   readonly ranges: readonly RangeReply[];
 }
 
 export interface WriteResult extends ReadResult {
   readonly succeeded: boolean;
-  /** More than one: an earlier try may have had its effect, and its answer was lost. */
+  /** More than one: an earlier attempt may have taken effect, and its answer was lost. */
   readonly attempts: number;
 }
 
@@ -32,79 +32,107 @@ interface Write {
   readonly txn: TxnRequest;
   readonly conflicts: readonly string[];
   readonly attemptMs: number;
+  readonly signal: AbortSignal | undefined;
 }
 
-/** Reads and writes of the whole store. Both are confirmed by a majority; those of one tick travel together. */
+/** Reads and writes that a majority confirms. Those of one tick share one request to etcd. */
 export class Transactions {
   readonly #calls: Calls;
   readonly #reads: Batch<Read, ReadResult>;
   readonly #writes: Batch<Write, WriteResult>;
 
-  constructor(calls: Calls) {
+  constructor(calls: Calls, clock: Clock) {
     this.#calls = calls;
+    const common = {
+      clock,
+      callsMax: Number.POSITIVE_INFINITY,
+      gathersTick: true,
+      onFailure: verdictOn,
+      errors: {
+        notSent: () => new StoreError('A transaction was not sent', { applied: 'no' }),
+        noAnswer: () => new StoreError('A transaction was not answered', { applied: 'unknown' }),
+        failed: (error: unknown) => error as Error,
+      },
+    };
     this.#reads = new Batch({
-      max: READS_MAX,
+      ...common,
+      itemsMax: READS_MAX,
       send: (ops) => this.#sendReads(ops),
       conflicts: ({ ranges }) => (ranges.some(isLong) ? [LONG] : []),
     });
     this.#writes = new Batch({
-      max: WRITES_MAX,
+      ...common,
+      itemsMax: WRITES_MAX,
       send: (ops) => this.#sendWrites(ops),
       conflicts: (op) => op.conflicts,
     });
   }
 
-  /** At most three ranges. A transaction that only reads costs the cluster no write. */
+  /** Reads at most three ranges. A transaction that only reads costs the cluster no write. */
   read(ranges: readonly RangeRequest[], attemptMs = ATTEMPT_MS): Promise<ReadResult> {
-    return this.#reads.add({ ranges, attemptMs });
+    return this.#reads.add({ ranges, attemptMs }, undefined);
   }
 
   /**
-   * `conflicts`: writes that share one do not travel together. All keys that one transaction creates have the same create revision, so that two new claims of one lock
-   * in it would have no order.
+   * `conflicts`: writes that have one in common are not sent in one transaction. All keys that a
+   * transaction creates have the same create revision, so two new claims of one lock would have no
+   * order. `signal`: once it aborts, the write is not attempted again. The result is still awaited,
+   * because the caller has to know whether a key was created.
    */
-  write(txn: TxnRequest, conflicts: readonly string[], attemptMs = ATTEMPT_MS): Promise<WriteResult> {
-    return this.#writes.add({ txn, conflicts, attemptMs });
+  write(
+    txn: TxnRequest,
+    conflicts: readonly string[],
+    { attemptMs = ATTEMPT_MS, signal }: { attemptMs?: number; signal?: AbortSignal | undefined } = {},
+  ): Promise<WriteResult> {
+    return this.#writes.add({ txn, conflicts, attemptMs, signal }, undefined);
   }
 
-  async #sendReads(ops: readonly Read[]): Promise<ReadResult[]> {
+  async #sendReads(ops: readonly Read[]): Promise<Answer<ReadResult>[]> {
     const success = ops.flatMap(({ ranges }) => ranges.map((range) => ({ request_range: range })));
-    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops));
+    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops), () => true);
     const all = rangesOf(reply);
     let next = 0;
     return ops.map(({ ranges }) => {
       const own = all.slice(next, next + ranges.length);
       next += ranges.length;
-      return { ...seenIn(reply), ranges: own };
+      return { value: { ...seenIn(reply), ranges: own } };
     });
   }
 
-  async #sendWrites(ops: readonly Write[]): Promise<WriteResult[]> {
+  async #sendWrites(ops: readonly Write[]): Promise<Answer<WriteResult>[]> {
     const [only] = ops;
     const alone = ops.length === 1 && only !== undefined;
     const outer: TxnRequest = alone
       ? only.txn
       : { compare: [], success: ops.map(({ txn }) => ({ request_txn: txn })), failure: [] };
-    const { reply, attempts } = await this.#calls.txn(outer, shortest(ops));
+    const isWanted = (): boolean => ops.some(({ signal }) => signal?.aborted !== true);
+    const { reply, attempts } = await this.#calls.txn(outer, shortest(ops), isWanted);
     const seen = seenIn(reply);
     const replies = alone ? [reply] : reply.responses.map((response) => response.response_txn);
     return replies.map((inner) => ({
-      ...seen,
-      attempts,
-      succeeded: inner?.succeeded === true,
-      ranges: inner == null ? [] : rangesOf(inner),
+      value: {
+        ...seen,
+        attempts,
+        succeeded: inner?.succeeded === true,
+        ranges: inner == null ? [] : rangesOf(inner),
+      },
     }));
   }
+}
+
+/** A refused operation fails the whole transaction, so each operation is then sent by itself. */
+function verdictOn(error: unknown): FailureVerdict {
+  return error instanceof StoreError && error.applied === 'no' ? 'alone' : 'fail';
 }
 
 const shortest = (ops: readonly { readonly attemptMs: number }[]): number =>
   Math.min(...ops.map((op) => op.attemptMs));
 
-function seenIn(reply: TxnReply): Seen {
+function seenIn(reply: TxnReply): { revision: bigint; term: number } {
   return { revision: BigInt(reply.header.revision), term: Number(reply.header.raft_term) };
 }
 
-/** The answers to range requests, in order; other answers carry nothing that is needed. */
+/** The answers to range requests, in order. The other answers are not needed. */
 function rangesOf(reply: TxnReply): RangeReply[] {
   return reply.responses.flatMap(({ response_range }) => (response_range == null ? [] : [response_range]));
 }

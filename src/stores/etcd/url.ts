@@ -1,13 +1,12 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseUser } from '../host-list.ts';
-import { parseQuery } from '../url-query.ts';
+import { parseHosts, parseQuery, parseUser } from '../shared/url.ts';
 
-/** What an `etcd://` URL says. */
+/** The parts of an `etcd://` URL. */
 export interface EtcdUrl {
   readonly hosts: readonly string[];
   readonly auth: { readonly username: string; readonly password: string } | null;
   readonly tls: boolean;
-  /** Paths of PEM files: who signs the members' certificates, and what we show them. */
+  /** Paths of PEM files: the authority of the members' certificates, and the client's certificate. */
   readonly ca: string | null;
   readonly cert: string | null;
   readonly key: string | null;
@@ -18,7 +17,7 @@ const PORT = 2379;
 const FORM = 'etcd://[user:password@]host[:port],…[?tls=true&ca=FILE&cert=FILE&key=FILE&prefix=TEXT]';
 const KNOWN = ['tls', 'ca', 'cert', 'key', 'prefix'];
 
-/** Reads a URL with several hosts, which `URL` cannot. Throws `InvalidArgumentError`, without repeating what may hold a password. */
+/** Reads a URL with several hosts, which `URL` cannot. Errors do not repeat passwords. */
 export function parseEtcdUrl(url: string): EtcdUrl {
   const match = /^etcd:\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?(?:\?([^#]*))?$/i.exec(url);
   const [, user, list, query] = match ?? [];

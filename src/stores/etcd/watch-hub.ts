@@ -1,24 +1,26 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import { backoff } from '../../hold/pause.ts';
-import type { Watching } from '../waiters.ts';
+import type { Watching } from '../shared/ahead-watch.ts';
+import { type ConnectionEvents, type SubscribedConnection, Subscription } from '../shared/subscription.ts';
 import type { Calls } from './calls.ts';
 import type { Stream, WatchReply } from './client.ts';
 
 export interface WatchRange {
   readonly key: Buffer;
   readonly range_end?: Buffer;
-  /** The first revision whose changes count; 0: from now on. */
+  /** The first revision whose changes are reported; 0: from now on. */
   readonly from: bigint;
-  /** Also tell of what is created and changed, not only of what is deleted. */
+  /** Also reports keys that are created or changed, not only those that are deleted. */
   readonly puts: boolean;
 }
 
-const RETRY = { min: 100, max: 5_000 };
-/** A stream that has not said anything for so long, though asked, is dead: a black-holed link never tells. */
-const BEAT_MS = 5_000;
-/** How long an unused stream is left open for the next waiter. It keeps the process alive. */
-const LINGER_MS = 500;
+const RETRY_MS = { min: 100, max: 5_000 };
+/** How often the stream is checked: a connection that drops all data does not end the stream. */
+const HEARTBEAT_MS = 5_000;
+/** A stream without a first answer is given up after this time. */
+const SILENT_MS = 5_000;
+/** How long an unused stream stays open for the next waiter. An open stream keeps the process alive. */
+const IDLE_MS = 500;
 
 class Entry implements Watching {
   readonly range: WatchRange;
@@ -60,68 +62,91 @@ class Entry implements Watching {
 }
 
 /**
- * All that this store watches, over one stream. What was watched is watched again after every reconnect, from the first revision that was not seen, and is told once;
- * where that revision has been compacted, from now on.
+ * All watches of this store, over one stream. After a reconnect each watch is created again from
+ * the first revision that was not reported, or from now on if that revision was compacted, and
+ * fires once.
  */
 export class WatchHub {
   readonly #calls: Calls;
   readonly #clock: Clock;
+  readonly #subscription: Subscription<WatchReply>;
   readonly #entries = new Set<Entry>();
-  /** Answered in order. */
-  readonly #creating: Entry[] = [];
+  /** Watches whose creation was requested. The answers come in the same order. */
+  #creating: Entry[] = [];
   readonly #byId = new Map<string, Entry>();
   #stream: Stream<object, WatchReply> | null = null;
-  #isOpening = false;
-  #timer: Timer | null = null;
-  #failures = 0;
-  #heard = true;
+  #endStream = (): void => {};
   #isClosed = false;
-  /** How many events have come, for those who count. */
-  events = 0;
 
   constructor(calls: Calls, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
+    this.#subscription = new Subscription({
+      clock,
+      open: (events) => this.#open(events),
+      retryMs: RETRY_MS,
+      heartbeatMs: HEARTBEAT_MS,
+      idleMs: IDLE_MS,
+      isWanted: () => this.#entries.size > 0,
+      onMessage: (reply) => this.#onReply(reply),
+    });
   }
 
   add(range: WatchRange, fire: () => void): Watching {
     const entry = new Entry(range, fire, (cancelled) => this.#drop(cancelled));
-    this.#entries.add(entry);
-    // A claim that was under way when the store was closed has been refused since: nothing would ever tell it that it is watched.
+    // A claim that was pending when the store closed must not wait for the watch for ever.
     if (this.#isClosed) entry.cancel();
-    else if (this.#stream !== null) this.#create(entry);
-    else if (!this.#isOpening && this.#timer === null) void this.#open();
+    else {
+      this.#entries.add(entry);
+      if (this.#stream !== null) this.#create(entry);
+      else void this.#subscription.start();
+    }
     return entry;
   }
 
   close(): void {
     this.#isClosed = true;
     for (const entry of [...this.#entries]) entry.cancel();
-    this.#leave();
+    void this.#subscription.close();
   }
 
-  async #open(): Promise<void> {
-    this.#isOpening = true;
-    try {
-      const stream = await this.#calls.watch();
-      if (this.#isClosed) {
-        stream.on('error', () => {});
-        stream.cancel();
-        return;
-      }
-      const isCurrent = (): boolean => this.#stream === stream;
-      stream.on('data', (reply) => isCurrent() && this.#onReply(reply));
-      stream.on('error', () => isCurrent() && this.#onBroken());
-      stream.on('end', () => isCurrent() && this.#onBroken());
-      this.#stream = stream;
-      this.#heard = true;
-      this.#beat();
+  #open(events: ConnectionEvents<WatchReply>): SubscribedConnection {
+    let stream: Stream<object, WatchReply> | null = null;
+    let isClosed = false;
+    let onAlive = (): void => {};
+    const end = (): void => events.onEnd();
+    const silence = this.#clock.startTimer(SILENT_MS, end);
+    this.#calls.watch().then((opened) => {
+      stream = opened;
+      opened.on('error', end);
+      opened.on('end', end);
+      if (isClosed) return opened.cancel();
+      opened.on('data', (reply) => {
+        silence.cancel();
+        onAlive();
+        events.onUp();
+        events.onMessage(reply);
+      });
+      this.#stream = opened;
+      this.#endStream = end;
       for (const entry of this.#entries) this.#create(entry);
-    } catch {
-      this.#onBroken();
-    } finally {
-      this.#isOpening = false;
-    }
+    }, end);
+    return {
+      close: () => {
+        isClosed = true;
+        silence.cancel();
+        this.#stream = null;
+        this.#creating = [];
+        this.#byId.clear();
+        for (const entry of this.#entries) entry.watchId = null;
+        stream?.cancel();
+      },
+      checkAlive: () =>
+        new Promise<void>((resolve) => {
+          onAlive = resolve;
+          stream?.write({ progress_request: {} });
+        }),
+    };
   }
 
   #create(entry: Entry): void {
@@ -130,14 +155,11 @@ export class WatchHub {
   }
 
   #onReply(reply: WatchReply): void {
-    this.#heard = true;
-    this.#failures = 0;
     if (reply.created) this.#onCreated(reply);
     else if (reply.canceled) this.#onCanceled(reply);
     else if (reply.events.length > 0) {
       const entry = this.#byId.get(reply.watch_id);
       if (entry === undefined) return;
-      this.events += reply.events.length;
       entry.from = BigInt(reply.header.revision) + 1n;
       entry.fire();
     }
@@ -166,60 +188,17 @@ export class WatchHub {
     const entry = this.#byId.get(reply.watch_id);
     this.#byId.delete(reply.watch_id);
     if (entry === undefined || entry.isCancelled) return;
-    // What happened since is lost with the compacted revisions: watch from now on, and have it looked at once that has begun.
+    // The changes since `from` were compacted. The watch starts from now on, and fires once.
     entry.from = 0n;
     entry.isArmed = true;
-    if (reply.compact_revision === '0') this.#onBroken();
+    if (reply.compact_revision === '0') this.#endStream();
     else this.#create(entry);
   }
 
   #drop(entry: Entry): void {
     this.#entries.delete(entry);
-    if (entry.watchId !== null && this.#byId.get(entry.watchId) === entry) {
-      this.#byId.delete(entry.watchId);
+    if (entry.watchId !== null && this.#byId.delete(entry.watchId))
       this.#stream?.write({ cancel_request: { watch_id: entry.watchId } });
-    }
-    if (this.#entries.size === 0 && this.#stream !== null) this.#wait(LINGER_MS, () => this.#endUnused());
-  }
-
-  #endUnused(): void {
-    if (this.#entries.size === 0) this.#leave();
-    else this.#beat();
-  }
-
-  /** The link may be dead: ask for a sign of life, and give the stream up when the last one did not come. */
-  #beat(): void {
-    this.#wait(BEAT_MS, () => {
-      if (this.#entries.size === 0) return this.#leave();
-      if (!this.#heard) return this.#onBroken();
-      this.#heard = false;
-      this.#stream?.write({ progress_request: {} });
-      this.#beat();
-    });
-  }
-
-  #onBroken(): void {
-    this.#leave();
-    if (this.#entries.size === 0 || this.#isClosed) return;
-    this.#wait(backoff(this.#clock, this.#failures++, RETRY), () => {
-      this.#timer = null;
-      if (this.#entries.size > 0 && this.#stream === null && !this.#isOpening) void this.#open();
-    });
-  }
-
-  #leave(): void {
-    const stream = this.#stream;
-    this.#stream = null;
-    this.#timer?.cancel();
-    this.#timer = null;
-    this.#creating.length = 0;
-    this.#byId.clear();
-    for (const entry of this.#entries) entry.watchId = null;
-    stream?.cancel();
-  }
-
-  #wait(ms: number, then: () => void): void {
-    this.#timer?.cancel();
-    this.#timer = this.#clock.startTimer(ms, then);
+    if (this.#entries.size === 0) this.#subscription.onUnwanted();
   }
 }

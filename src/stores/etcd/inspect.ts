@@ -2,33 +2,40 @@ import { grantedCount } from '../../store/grant-rule.ts';
 import type { StoredClaim } from '../../store/store.ts';
 import type { Calls } from './calls.ts';
 import type { Keys, LockKeys } from './key.ts';
-import { standing } from './line.ts';
-import type { LineReader } from './line-reader.ts';
+import { PAGE, parseEntry } from './queue.ts';
+import type { QueueReader } from './queue-reader.ts';
 import type { Transactions } from './transactions.ts';
 
-const PAGE = 500;
-/** How many leases are asked for the time they have left; a view of more holders shows the rest without it. */
+/** How many leases are asked for their remaining time. Claims on further leases show none. */
 const LEASES_MAX = 16;
 
-/** Everything in the line of a lock. etcd knows no times but those of leases, so how long a claim has held is not known. */
-export async function readClaims(reader: LineReader, calls: Calls, lock: LockKeys): Promise<StoredClaim[]> {
-  const line = (await reader.values(lock, false)).flatMap((kv) => {
-    const claim = standing(lock, kv);
-    return claim === null ? [] : [{ ...claim, note: kv.value.toString() }];
+/**
+ * All claims of a lock. etcd stores no times, so that only the store that made a claim knows how long it
+ * is held: `heldForMs`.
+ */
+export async function readClaims(
+  reader: QueueReader,
+  calls: Calls,
+  lock: LockKeys,
+  heldForMs: (id: string) => number | null,
+): Promise<StoredClaim[]> {
+  const queue = (await reader.values(lock, false)).flatMap((kv) => {
+    const entry = parseEntry(lock, kv);
+    return entry === null ? [] : [{ ...entry, note: kv.value.toString() }];
   });
-  const granted = grantedCount(line.map((claim) => claim.mode));
+  const granted = grantedCount(queue.map(({ mode }) => mode));
   const times = await timesLeft(
     calls,
-    line.map((claim) => claim.lease),
+    queue.map(({ lease }) => lease),
   );
-  return line.map((claim, place) => ({
-    id: claim.id,
-    granted: place < granted,
-    mode: claim.mode,
-    fence: place < granted ? claim.revision : null,
-    heldForMs: null,
-    expiresInMs: times.get(claim.lease) ?? null,
-    note: claim.note,
+  return queue.map(({ id, mode, revision, lease, note }, position) => ({
+    id,
+    granted: position < granted,
+    mode,
+    fence: position < granted ? revision : null,
+    heldForMs: position < granted ? heldForMs(id) : null,
+    expiresInMs: times.get(lease) ?? null,
+    note,
   }));
 }
 
@@ -37,15 +44,15 @@ async function timesLeft(calls: Calls, leases: readonly string[]): Promise<Map<s
   const distinct = [...new Set(leases)].filter((lease) => lease !== '0').slice(0, LEASES_MAX);
   await Promise.all(
     distinct.map(async (lease) => {
-      // A lease that has just ended is no reason to show nothing.
-      const found = await calls.timeToLive(lease).catch(() => null);
-      if (found !== null) times.set(lease, found.leftMs);
+      // A lease that has just ended must not fail the whole read.
+      const leftMs = await calls.timeToLive(lease).catch(() => null);
+      if (leftMs !== null) times.set(lease, leftMs);
     }),
   );
   return times;
 }
 
-/** Names with at least one key, page by page in the order of the keys. */
+/** Names of locks with at least one key, page by page, in the order of the keys. */
 export async function* listNames(
   transactions: Transactions,
   keys: Keys,

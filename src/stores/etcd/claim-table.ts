@@ -1,0 +1,99 @@
+import type { ClaimRef } from '../../store/store.ts';
+import { AheadWatch, type QueueWatches, type Watching } from '../shared/ahead-watch.ts';
+import { type Claim, claimKey } from './claim.ts';
+import type { WatchHub } from './watch-hub.ts';
+
+/** For each lock that claims of this store wait for, one watch for changes of its notes. */
+class NoteWatches {
+  readonly #hub: WatchHub;
+  readonly #byLock = new Map<string, { readonly fires: Set<() => void>; readonly watching: Watching }>();
+
+  constructor(hub: WatchHub) {
+    this.#hub = hub;
+  }
+
+  /** A waiter is also woken without this watch, by polling, so that a refused watch does not matter. */
+  add({ lock: keys, revision }: Claim, fire: () => void): () => void {
+    const lock = keys.from.toString('latin1');
+    const fires = this.#byLock.get(lock)?.fires ?? new Set();
+    const fireAll = (): void => fires.forEach((each) => void each());
+    if (fires.size === 0) {
+      const from = (revision ?? 0n) + 1n;
+      const watching = this.#hub.add({ key: keys.note, from, puts: true }, fireAll);
+      this.#byLock.set(lock, { fires, watching });
+    }
+    fires.add(fire);
+    return () => {
+      if (!fires.delete(fire) || fires.size > 0) return;
+      this.#byLock.get(lock)?.watching.cancel();
+      this.#byLock.delete(lock);
+    };
+  }
+}
+
+/**
+ * Waiting claims watch for the deletion of keys, and for changes of notes. `onEvicted` is called when
+ * the key of a held claim is deleted.
+ */
+function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): QueueWatches<Claim> {
+  const notes = new NoteWatches(hub);
+  const deleted = (key: Buffer, from: bigint, fire: () => void): Watching =>
+    hub.add({ key, from, puts: false }, fire);
+  return {
+    own: (claim, fire) => {
+      const onDeleted = (): void => (claim.isGranted ? onEvicted(claim) : fire());
+      claim.keyWatch ??= deleted(claim.key, (claim.revision ?? 0n) + 1n, onDeleted);
+      const stopNotes = notes.add(claim, () => fire());
+      const cancel = (): void => {
+        stopNotes();
+        if (!claim.isGranted) claim.endKeyWatch();
+      };
+      return { armed: claim.keyWatch.armed, cancel };
+    },
+    // The watch includes `since` itself: one transaction may read a key and delete it.
+    ahead: (claim, behind, since, fire) =>
+      deleted(Buffer.from(behind, 'latin1'), since, () => {
+        claim.isNext = true;
+        fire();
+      }),
+    queue: ({ lock }, since, fire) =>
+      hub.add({ key: lock.from, range_end: lock.end, from: since, puts: false }, fire),
+    queueOf: ({ lock }) => lock.from.toString('latin1'),
+    isAhead: (a, b) => (a.revision ?? 0n) < (b.revision ?? 0n),
+  };
+}
+
+/** The claims of this store that exist, or may exist, and the watches of those that wait. */
+export class ClaimTable {
+  readonly #byKey = new Map<string, Claim>();
+  readonly watch: AheadWatch<Claim>;
+
+  constructor(hub: WatchHub, onEvicted: (claim: Claim) => void) {
+    this.watch = new AheadWatch(queueWatches(hub, onEvicted));
+  }
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  get(ref: ClaimRef): Claim | undefined {
+    return this.#byKey.get(claimKey(ref));
+  }
+
+  add(claim: Claim): void {
+    this.#byKey.set(claimKey(claim), claim);
+    claim.lease.claims.add(claim.keyText);
+  }
+
+  remove(claim: Claim): void {
+    const key = claimKey(claim);
+    if (this.#byKey.get(key) === claim) this.#byKey.delete(key);
+    claim.lease.claims.delete(claim.keyText);
+    this.watch.end(claim);
+    claim.endKeyWatch();
+  }
+
+  *[Symbol.iterator](): Iterator<Claim> {
+    yield* this.#byKey.values();
+  }
+}

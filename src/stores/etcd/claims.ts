@@ -1,0 +1,268 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import type { ClaimOutcome, ClaimRequest, Waiter } from '../../store/store.ts';
+import { elapsedMs, type Instant, instant } from '../../store/validity.ts';
+import { Turns } from '../../util/turns.ts';
+import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
+import { isLeaseGone } from './calls.ts';
+import { Claim, claimKey } from './claim.ts';
+import type { ClaimTable } from './claim-table.ts';
+import type { Enqueue, Enqueued } from './enqueue.ts';
+import { EntryTurns } from './entry-turns.ts';
+import type { Keys } from './key.ts';
+import type { Lease } from './lease.ts';
+import type { LeaseExtension } from './lease-extension.ts';
+import { type LeasePool, type LeaseUse, secondsFor } from './lease-pool.ts';
+import type { Verdict } from './queue.ts';
+import type { Look, QueueReader } from './queue-reader.ts';
+
+/**
+ * The lease time of a claim that waits, unless its TTL is shorter. A waiter that dies or is stopped
+ * delays the queue by this time, which etcd rounds up to five seconds.
+ */
+const WAITING_MS = 4_500;
+/** How soon a waiter asks again while a watch wakes it, and while there is no watch. */
+const ASK_AGAIN_MS = 10_000;
+const POLL_MS = 1_000;
+/** For how long a watched claim stays in the queue although its caller does not ask again. */
+const KEEP_MS = 3 * ASK_AGAIN_MS;
+const TRIES = 3;
+
+const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
+
+interface Parts {
+  readonly clock: Clock;
+  readonly keys: Keys;
+  readonly table: ClaimTable;
+  readonly leases: LeasePool;
+  readonly extension: LeaseExtension;
+  readonly enqueue: Enqueue;
+  readonly reader: QueueReader;
+}
+
+/** `claim`: entering the queue, asking again, and recovering from a lost reply. */
+export class Claims {
+  readonly #parts: Parts;
+  readonly #entries = new EntryTurns();
+  /** A claim that is in the queue asks again with one request at a time. */
+  readonly #asks = new Turns();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async claim(
+    request: ClaimRequest,
+    signal: AbortSignal | undefined,
+    waiter: Waiter | null,
+  ): Promise<ClaimOutcome> {
+    const { clock, table } = this.#parts;
+    const sent = instant(clock);
+    const isKnown = (): boolean => table.get(request) !== undefined;
+    const askAgain = (): Promise<ClaimOutcome | null> =>
+      this.#asks.run(claimKey(request), () => this.#askKnown(request, sent, waiter));
+    const known = isKnown() ? await askAgain() : null;
+    if (known !== null) return known;
+    return await this.#entries.run(request, signal, async (isAnswered) => {
+      // An earlier request by the same id may have entered the queue meanwhile.
+      const entered = isKnown() ? await askAgain() : null;
+      if (entered !== null) return entered;
+      if (isAnswered) return REFUSED;
+      for (let tries = 1; tries <= TRIES; tries += 1) {
+        const outcome = await this.#enter(request, sent, signal, waiter, tries === TRIES);
+        if (outcome !== null) return outcome;
+      }
+      throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
+    });
+  }
+
+  /** `null`: this store knows of no such claim. */
+  async #askKnown(request: ClaimRequest, sent: Instant, waiter: Waiter | null): Promise<ClaimOutcome | null> {
+    const { table, extension } = this.#parts;
+    const claim = table.get(request);
+    if (claim === undefined || claim.revision === null || claim.isEntering) return null;
+    claim.waiter = waiter;
+    let outcome: ClaimOutcome | null = null;
+    if (!claim.isGranted) outcome = await this.#askInQueue(claim, request, sent);
+    else if (await extension.extend(claim, { ttlMs: request.ttlMs })) outcome = this.#grant(claim, sent);
+    if (outcome === null) table.remove(claim);
+    return outcome;
+  }
+
+  /** Makes a new claim. `null`: its lease had ended, or its key was deleted at once. Try again. */
+  async #enter(
+    request: ClaimRequest,
+    sent: Instant,
+    signal: AbortSignal | undefined,
+    waiter: Waiter | null,
+    isLast: boolean,
+  ): Promise<ClaimOutcome | null> {
+    const { leases, keys, table, enqueue } = this.#parts;
+    const use = await leases.forClaim(request.ttlMs).catch((error: unknown) => {
+      throw notSent(error);
+    });
+    if (signal?.aborted === true) throw notSent(signal.reason);
+    const lock = keys.lock(request.name);
+    const claim = new Claim(request, request.mode, lock, lock.claim(request.id, request.mode), use.lease);
+    claim.waiter = waiter;
+    claim.trust(sent);
+    claim.isEntering = true;
+    table.add(claim);
+    try {
+      const entered = await enqueue.enter(claim, request, signal);
+      const outcome = await this.#onEntered(claim, request, entered, use, sent);
+      if (outcome === null || entered.kind === 'refused') table.remove(claim);
+      return outcome;
+    } catch (failure) {
+      table.remove(claim);
+      const error = asUnknownIfStanding(failure, claim.mayStand);
+      // The key may exist, or may still be created. It ends with its lease, or a later request
+      // finds it by its id.
+      if (isUnknown(error) || isLeaseGone(error)) use.lease.end();
+      if (!isLeaseGone(error) || isLast) throw error;
+      return null;
+    } finally {
+      claim.isEntering = false;
+    }
+  }
+
+  async #onEntered(
+    claim: Claim,
+    request: ClaimRequest,
+    entered: Enqueued,
+    use: LeaseUse,
+    sent: Instant,
+  ): Promise<ClaimOutcome | null> {
+    if (entered.kind === 'refused') return REFUSED;
+    if (entered.kind === 'existed') return await this.#askInQueue(claim, request, sent);
+    await confirm(use, entered.term);
+    if (entered.verdict.granted) return this.#grant(claim, sent);
+    this.#watchAhead(claim, entered.verdict, entered.revision);
+    const change = { ttlMs: waitingMs(request), isWaiting: true };
+    return (await this.#parts.extension.extend(claim, change)) ? this.#refuse(claim, sent) : null;
+  }
+
+  /** Keeps the queue position, and checks whether the claim is granted. `null`: the claim is gone. */
+  async #askInQueue(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
+    const { reader, extension, enqueue, table } = this.#parts;
+    const { revision, lease } = claim;
+    if (revision === null) return null;
+    const seconds = secondsFor(request.ttlMs);
+    const takes = claim.isNext && lease.seconds !== seconds && claim.mode.kind === 'exclusive';
+    const extends_ = !takes && isStale(claim, request, sent);
+    const [extended, looked] = await Promise.allSettled([
+      extends_ ? extension.extend(claim, { ttlMs: waitingMs(request), isWaiting: true }) : true,
+      takes ? this.#take(claim, revision, request.ttlMs) : reader.look(claim, revision),
+    ]);
+    if (looked.status === 'rejected') throw looked.reason;
+    const look = looked.value;
+    if (!look.isThere || (extended.status === 'fulfilled' && !extended.value)) return null;
+    const tooLow = checkFence(look.revision + 1n, request.fenceAbove, 'The next etcd revision');
+    if (tooLow !== null) throw tooLow;
+    if (!look.verdict.granted && request.wait) {
+      this.#watchAhead(claim, look.verdict, look.revision);
+      return this.#refuse(claim, sent);
+    }
+    if (!look.verdict.granted) {
+      await enqueue.withdraw(claim);
+      table.remove(claim);
+      return REFUSED;
+    }
+    // A hold lives for the TTL that was asked for, not for the lease time of a waiter.
+    const isMoved = claim.lease.seconds === seconds;
+    if (!isMoved && !(await extension.extend(claim, { ttlMs: request.ttlMs }))) return null;
+    return this.#grant(claim, sent);
+  }
+
+  /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
+  async #take(claim: Claim, revision: bigint, ttlMs: number): Promise<Look> {
+    const use = await this.#parts.leases.forClaim(ttlMs);
+    const look = await this.#parts.enqueue.take(claim, revision, use.lease);
+    if (look.isThere && claim.lease === use.lease) await confirm(use, look.term);
+    return look;
+  }
+
+  #grant(claim: Claim, sent: Instant): ClaimOutcome {
+    const validForMs = claim.trust(sent);
+    if (validForMs <= 0)
+      throw new StoreError('The lease of the claim was not confirmed in time', { applied: 'unknown' });
+    if (!claim.isGranted) claim.grantedAtMs = this.#parts.clock.monotonicMs();
+    claim.isGranted = true;
+    claim.waiter = null;
+    this.#parts.table.watch.end(claim);
+    return { granted: true, fence: claim.revision ?? 0n, validForMs };
+  }
+
+  /** To be called before a refusal: every change after `revision` then wakes the waiter. */
+  #watchAhead(claim: Claim, verdict: Verdict & { granted: false }, revision: bigint): void {
+    claim.isNext = false;
+    void this.#parts.table.watch.arm(claim, verdict.behind?.toString('latin1') ?? null, revision);
+  }
+
+  #refuse(claim: Claim, sent: Instant): ClaimOutcome {
+    const livesMs = claim.trust(sent);
+    if (!this.#parts.table.watch.isWatched(claim))
+      return { granted: false, retryAfterMs: Math.max(Math.min(livesMs / 3, POLL_MS), 1) };
+    claim.validForMs = KEEP_MS;
+    // A random part, so that claims that came together do not ask again together.
+    return { granted: false, retryAfterMs: ASK_AGAIN_MS * (0.75 + this.#parts.clock.random() / 4) };
+  }
+
+  /**
+   * Extends the leases of waiting claims, with one request for each lease. Removes claims whose own
+   * time is over although their lease lives on, and forgets claims whose lease must have ended.
+   * False when no claim is left.
+   */
+  sweep(): boolean {
+    const { clock, table, leases, reader } = this.#parts;
+    const extended = new Set<Lease>();
+    for (const claim of table) {
+      const { lease } = claim;
+      const overMs = elapsedMs(clock, claim.sent) - claim.validForMs;
+      if (claim.isEntering || claim.renewals > 0) continue;
+      if (overMs >= 0) this.#end(claim, overMs);
+      else if (claim.isGranted || claim.waiter === null || extended.has(lease)) continue;
+      // The lease cannot be extended. The claim asks again, and moves to another lease.
+      else if (!lease.canGoOn) claim.waiter.wake();
+      else {
+        extended.add(lease);
+        leases.extend(lease, () => reader.term(claim));
+      }
+    }
+    return table.size > 0;
+  }
+
+  #end(claim: Claim, overMs: number): void {
+    const { table, reader } = this.#parts;
+    const forget = (): void => {
+      // A renewal may have begun while the key was being removed. That renewal finds the claim
+      // gone.
+      if (claim.renewals === 0) table.remove(claim);
+    };
+    if (claim.lease.leftMs > 0) reader.remove(claim.key, claim.revision).then(forget, () => {});
+    else if (overMs > claim.lease.ttlMs) forget();
+  }
+}
+
+/** The lease time that a waiting claim needs. */
+const waitingMs = ({ ttlMs }: ClaimRequest): number => Math.min(ttlMs, WAITING_MS);
+
+/** True when the lease has less left than a hold needs, or than a waiter needs until it asks again. */
+function isStale({ lease }: Claim, { ttlMs }: ClaimRequest, sent: Instant): boolean {
+  const neededMs = secondsFor(ttlMs) === lease.seconds ? ttlMs : (lease.ttlMs * 2) / 3;
+  return lease.validForMs(sent) < neededMs || !lease.canGoOn;
+}
+
+/** A keep-alive may have travelled beside the claim. Without an answer it does not count. */
+async function confirm({ lease, alive }: LeaseUse, term: number): Promise<void> {
+  lease.see(term);
+  const answer = await alive?.catch(() => null);
+  if (answer) lease.confirm(answer, term);
+}
+
+const isUnknown = (error: unknown): boolean => error instanceof StoreError && error.applied === 'unknown';
+
+function notSent(cause: unknown): StoreError {
+  const message = cause instanceof StoreError ? cause.message : 'The claim was not sent in time';
+  return new StoreError(message, { cause, applied: 'no' });
+}
