@@ -1,8 +1,9 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import { type Instant, instant } from '../../hold/validity.ts';
+import { type Instant, instant } from '../../store/validity.ts';
 import {
   type Acl,
+  type AclEntry,
   type ClientError,
   CODE,
   CREATE,
@@ -12,94 +13,89 @@ import {
   type Transaction,
   type Watcher,
 } from './client.ts';
-import { answerZxid, sendTogether } from './internals.ts';
+import type { PatchedClient } from './patched-client.ts';
 
-/** A node that was created, and the transaction that did it; `null` when the client does not show it. */
+/** A created node. `zxid`: the transaction that created it; `null` when the client does not show it. */
 export interface Created {
   readonly path: string;
   readonly zxid: bigint | null;
 }
 
-export interface Children {
-  readonly names: readonly string[];
-  /** The last transaction that added or removed one. */
-  readonly zxid: bigint;
-}
+/** A reply has come to a request that was sent at `sent`. */
+export type OnReply = (sent: Instant, isWrite: boolean) => void;
 
-export interface CallEvents {
-  /** An answer has come to what was sent then. */
-  onHeard(sent: Instant, isWrite: boolean): void;
-  /** Answers are awaited from now on, or none any more. */
-  onBusy(isBusy: boolean): void;
-}
-
-/** Requests that only the answer of the server can fail: with these codes nothing of them was done. */
-const isAnswer = (code: number | undefined): boolean =>
+/** Error codes that only a server's reply can have. The request was not applied then. */
+const isReply = (code: number | undefined): boolean =>
   code !== undefined && code <= -100 && code !== CODE.sessionExpired && code !== CODE.authFailed;
 
-/** The single requests. Each answer is a sign of life; a write has been through the leader and a majority. */
+/** The requests of the ZooKeeper API. Each reply is a heartbeat of the session. */
 export class Calls {
-  readonly #client: RawClient;
+  readonly #client: PatchedClient;
+  readonly #raw: RawClient;
   readonly #clock: Clock;
-  readonly #events: CallEvents;
-  #pending = 0;
-  #isSending = false;
+  readonly #onReply: OnReply;
 
-  constructor(client: RawClient, clock: Clock, events: CallEvents) {
+  constructor(client: PatchedClient, clock: Clock, onReply: OnReply) {
     this.#client = client;
+    this.#raw = client.raw;
     this.#clock = clock;
-    this.#events = events;
+    this.#onReply = onReply;
   }
 
   create(path: string, data: Buffer, acl: Acl | undefined, isEphemeral: boolean): Promise<Created> {
     const mode = isEphemeral ? CREATE.ephemeralSequential : CREATE.persistent;
     return this.#call(true, (settle) =>
-      this.#client.create(path, data, acl, mode, (error, made) =>
-        settle(error, { path: made, zxid: answerZxid(this.#client) }),
+      this.#raw.create(path, data, acl, mode, (error, made) =>
+        settle(error, { path: made, zxid: this.#client.replyZxid }),
       ),
     );
   }
 
-  /** All or nothing. Rejects with `applied: 'no'` when one of them was turned down. */
+  /** Applies all operations or none. Rejects with `applied: 'no'` when one of them was refused. */
   multi(
     fill: (transaction: Transaction) => void,
   ): Promise<{ results: readonly MultiResult[]; zxid: bigint | null }> {
     return this.#call(true, (settle) => {
-      const transaction = this.#client.transaction();
+      const transaction = this.#raw.transaction();
       fill(transaction);
       transaction.commit((error, results) =>
-        settle(error, { results: results ?? [], zxid: answerZxid(this.#client) }),
+        settle(error, { results: results ?? [], zxid: this.#client.replyZxid }),
       );
     });
   }
 
-  /** Is the node there? Asked of the leader and a majority, so that nobody who lags behind can answer. */
-  async check(path: string): Promise<boolean> {
-    return await ifThere(this.multi((transaction) => transaction.check(path)));
+  /**
+   * Whether the node exists, according to the leader and a majority: a member that lags behind
+   * cannot answer. Several nodes are checked together. If one of those is missing, the call
+   * rejects, because the reply does not say which one.
+   */
+  async check(paths: readonly string[]): Promise<boolean> {
+    const checked = this.multi((transaction) => {
+      for (const path of paths) transaction.check(path);
+    });
+    return paths.length === 1 ? await ifThere(checked) : checked.then(() => true);
   }
 
-  /** Whether this call removed it. */
+  /** Resolves to whether this call removed the node. */
   async remove(path: string): Promise<boolean> {
     return await ifThere(
-      this.#call<null>(true, (settle) => this.#client.remove(path, (error) => settle(error, null))),
+      this.#call<null>(true, (settle) => this.#raw.remove(path, (error) => settle(error, null))),
     );
   }
 
   async setData(path: string, data: Buffer): Promise<boolean> {
     return await ifThere(
-      this.#call<Stat>(true, (settle) =>
-        this.#client.setData(path, data, (error, stat) => settle(error, stat)),
-      ),
+      this.#call<Stat>(true, (settle) => this.#raw.setData(path, data, (error, stat) => settle(error, stat))),
     );
   }
 
-  /** The transaction that created it; `null` when it is not there. From the member that we are connected to. */
+  /** The transaction that created the node; `null`: the connected member has no such node. */
   async exists(path: string, watcher?: Watcher): Promise<bigint | null> {
     const stat = await this.#stat(path, watcher);
     return stat == null ? null : stat.czxid.readBigInt64BE();
   }
 
-  /** How many children a node has, and the last transaction that added or removed one. */
+  /** The number of children of a node, and the last transaction that added or removed one. */
   async countChildren(path: string, watcher?: Watcher): Promise<{ count: number; zxid: bigint }> {
     const stat = await this.#stat(path, watcher);
     if (stat == null) return { count: 0, zxid: 0n };
@@ -107,17 +103,14 @@ export class Calls {
   }
 
   #stat(path: string, watcher: Watcher | undefined): Promise<Stat | null> {
-    return this.#call(false, (settle) => {
-      if (watcher === undefined) this.#client.exists(path, (error, found) => settle(error, found));
-      else this.#client.exists(path, watcher, (error, found) => settle(error, found));
-    });
+    return this.#call(false, (settle) => this.#raw.exists(path, watcher, settle));
   }
 
-  /** `null`: it is not there. */
+  /** `null`: there is no such node. */
   async getData(path: string): Promise<{ text: string; zxid: bigint } | null> {
     try {
       return await this.#call(false, (settle) =>
-        this.#client.getData(path, (error, data, stat) =>
+        this.#raw.getData(path, (error, data, stat) =>
           settle(
             error,
             error ? NOTHING : { text: data?.toString() ?? '', zxid: stat.czxid.readBigInt64BE() },
@@ -131,16 +124,30 @@ export class Calls {
   }
 
   /** Rejects when there is no such node. */
-  getChildren(path: string, watcher?: Watcher): Promise<Children> {
-    return this.#call(false, (settle) => {
-      const take = (
-        error: ClientError | null | undefined,
-        names: readonly string[] | undefined,
-        stat: Stat | undefined,
-      ): void => settle(error, { names: names ?? [], zxid: stat?.pzxid.readBigInt64BE() ?? 0n });
-      if (watcher === undefined) this.#client.getChildren(path, take);
-      else this.#client.getChildren(path, watcher, take);
-    });
+  getChildren(path: string, watcher?: Watcher): Promise<readonly string[]> {
+    return this.#call(false, (settle) =>
+      this.#raw.getChildren(path, watcher, (error, names) => settle(error, names ?? [])),
+    );
+  }
+
+  getAcl(path: string): Promise<readonly AclEntry[]> {
+    return this.#call(false, (settle) => this.#raw.getACL(path, settle));
+  }
+
+  /**
+   * Whether the client may create this node, which must not exist. Creates nothing: the transaction also
+   * checks for a child, which a new node does not have.
+   */
+  async mayCreate(path: string): Promise<boolean> {
+    try {
+      await this.multi((transaction) =>
+        transaction.create(path, Buffer.alloc(0), undefined, CREATE.persistent).check(`${path}/none`),
+      );
+    } catch (error) {
+      if (isNoAuth(error)) return false;
+      if (!isNoNode(error)) throw error;
+    }
+    return true;
   }
 
   #call<T>(
@@ -148,54 +155,35 @@ export class Calls {
     send: (settle: (error: ClientError | null | undefined, result: T) => void) => void,
   ): Promise<T> {
     const sent = instant(this.#clock);
-    if (this.#pending++ === 0) this.#events.onBusy(true);
-    if (this.#isSending) sendTogether(this.#client);
-    else this.#beginTick();
+    this.#client.onRequest();
     return new Promise<T>((resolve, reject) => {
       try {
         send((error, result) => {
-          this.#answered();
+          this.#client.onReply();
           if (!error) {
-            this.#events.onHeard(sent, isWrite);
+            this.#onReply(sent, isWrite);
             resolve(result);
             return;
           }
-          if (isAnswer(error.code)) this.#events.onHeard(sent, false);
+          if (isReply(error.code)) this.#onReply(sent, false);
           reject(failureOf(error));
         });
       } catch (error) {
-        this.#answered();
+        this.#client.onReply();
         reject(
           new StoreError(`The client refused the request: ${String(error)}`, { cause: error, applied: 'no' }),
         );
       }
     });
   }
-
-  /** More requests follow within this tick: they go out in one piece. */
-  together(): void {
-    sendTogether(this.#client);
-  }
-
-  /** The first request of a tick goes out at once; usually it is the only one. */
-  #beginTick(): void {
-    this.#isSending = true;
-    process.nextTick(() => {
-      this.#isSending = false;
-    });
-  }
-
-  #answered(): void {
-    if (--this.#pending === 0) this.#events.onBusy(false);
-  }
 }
 
 const NOTHING = { text: '', zxid: 0n };
 
 function failureOf(error: ClientError): StoreError {
-  // With the session goes all that it has made.
+  // The end of a session removes whatever the request may have created.
   const isDefinite =
-    isAnswer(error.code) || error.code === CODE.sessionExpired || error.code === CODE.authFailed;
+    isReply(error.code) || error.code === CODE.sessionExpired || error.code === CODE.authFailed;
   return new StoreError(`ZooKeeper: ${error.message}`, {
     cause: error,
     applied: isDefinite ? 'no' : 'unknown',

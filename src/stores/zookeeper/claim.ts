@@ -1,6 +1,6 @@
-import type { ClaimRef, Mode } from '../../store/store.ts';
+import type { ClaimRef, Mode, Waiter } from '../../store/store.ts';
+import type { LockNode } from './empty-locks.ts';
 import type { Session } from './session.ts';
-import type { LockNode } from './vacancies.ts';
 
 /** What this process knows of one of its claims. */
 export class Claim implements ClaimRef {
@@ -8,37 +8,42 @@ export class Claim implements ClaimRef {
   readonly id: string;
   readonly key: string;
   mode: Mode;
-  /** The path of its lock. */
+  /** The path of the lock node. */
   readonly lock: string;
   session: Session;
-  /** Its child of the lock; `null` until it is known to be there. */
+  /** Woken when the claim should ask again or, once it is held, renew. */
+  waiter: Waiter | null = null;
+  /** The name of its node below the lock node; `null` until the node is known to exist. */
   node: string | null = null;
-  place = 0;
-  /** The transaction that created it. */
+  /** Its queue position, and the table's key for that position while the claim waits. */
+  position = 0;
+  positionKey: string | null = null;
+  /** The transaction that created its node. */
   fence: bigint | null = null;
-  /** What that must be above: what had been seen when it entered the line. */
+  /** The greatest fence that had been seen when it entered the queue. */
   fenceAbove = 0n;
   isGranted = false;
-  /** Whether it is one of the store's claims, and under which key as one that waits. */
-  isKnown = false;
-  placeKey: string | null = null;
-  /** It holds, and nothing in line was ahead of it then; nor can anything come ahead of it later. */
+  /** When this store learned that the claim is granted, by the monotonic clock. */
+  grantedAtMs = 0;
+  /** It was granted with nothing ahead of it, and nothing can come ahead of it later. */
   isFirst = false;
-  /** What its place was counted by, when that is watched. */
+  /** The lock node that gave it its queue position, if that lock node is watched. */
   lockNode: LockNode | null = null;
-  /** Somebody has given it up, and the server has not confirmed it yet. */
-  isLeaving = false;
-  /** Being removed now: whether that removed it. */
-  removal: Promise<boolean> | null = null;
-  /** What it waits for. */
+  /** The node that has to go first; `null` when any of several can make room. */
   behind: string | null = null;
-  /** Until then nothing can have changed of which we would not have been told. */
-  quietUntilMs = 0;
+  /** The claim of that node, if it is one of this process and right ahead in the queue. */
+  claimAhead: Claim | null = null;
+  /** The watch on that node has fired. */
+  isAheadGone = false;
+  /** It was given up, and the server has not confirmed its removal yet. */
+  isLeaving = false;
+  /** The pending removal. Resolves to whether that removed the node. */
+  removal: Promise<boolean> | null = null;
 
   constructor(ref: ClaimRef, mode: Mode, lock: string, session: Session) {
     this.name = ref.name;
     this.id = ref.id;
-    this.key = refText(ref.name, ref.id);
+    this.key = claimKey(ref);
     this.mode = mode;
     this.lock = lock;
     this.session = session;
@@ -48,8 +53,8 @@ export class Claim implements ClaimRef {
     return `${this.lock}/${this.node ?? ''}`;
   }
 
-  /** Whatever it was went with an earlier session; it begins anew in this one. */
-  moveTo(session: Session): void {
+  /** Its node is gone, with an earlier session or by an eviction. It enters the queue again. */
+  restartIn(session: Session): void {
     this.session = session;
     this.node = null;
     this.fence = null;
@@ -57,63 +62,10 @@ export class Claim implements ClaimRef {
     this.isFirst = false;
     this.lockNode = null;
     this.behind = null;
-    this.quietUntilMs = 0;
-  }
-}
-
-/** The claims that this store has made, by lock and id, and by their places. */
-export class Claims {
-  readonly #byRef = new Map<string, Claim>();
-  readonly #byPlace = new Map<string, Claim>();
-
-  get size(): number {
-    return this.#byRef.size;
-  }
-
-  get({ name, id }: ClaimRef): Claim | undefined {
-    return this.#byRef.get(refText(name, id));
-  }
-
-  add(claim: Claim): void {
-    if (claim.isKnown) return;
-    claim.isKnown = true;
-    this.#byRef.set(claim.key, claim);
-  }
-
-  /** It waits in its place. */
-  place(claim: Claim): void {
-    const key = placeText(claim, claim.place);
-    if (claim.placeKey === key) return;
-    this.#unplace(claim);
-    claim.placeKey = key;
-    this.#byPlace.set(key, claim);
-  }
-
-  /** The claim of ours that has waited in the place right ahead of this one, and may hold by now. */
-  ahead({ lock, place, session }: Claim): Claim | null {
-    const found = this.#byPlace.get(placeText({ lock }, (place - 1) | 0));
-    return found?.node != null && found.session === session ? found : null;
-  }
-
-  remove(claim: Claim): void {
-    if (!claim.isKnown) return;
-    claim.isKnown = false;
-    this.#byRef.delete(claim.key);
-    this.#unplace(claim);
-  }
-
-  #unplace(claim: Claim): void {
-    if (claim.placeKey === null) return;
-    if (this.#byPlace.get(claim.placeKey) === claim) this.#byPlace.delete(claim.placeKey);
-    claim.placeKey = null;
-  }
-
-  *[Symbol.iterator](): Iterator<Claim> {
-    yield* this.#byRef.values();
+    this.claimAhead = null;
+    this.isAheadGone = false;
   }
 }
 
 /** No name contains a line feed. */
-export const refText = (name: string, id: string): string => `${name}\n${id}`;
-
-const placeText = ({ lock }: { readonly lock: string }, place: number): string => `${lock}\n${place}`;
+export const claimKey = ({ name, id }: ClaimRef): string => `${name}\n${id}`;

@@ -5,23 +5,29 @@ export interface ClientError extends Error {
 
 export type Callback<T> = (error: ClientError | null | undefined, result: T) => void;
 
-/** Numbers of 64 bits come as eight bytes. */
+/** The client library represents numbers of 64 bits as buffers of eight bytes. */
 export interface Stat {
   readonly czxid: Buffer;
   readonly pzxid: Buffer;
   readonly numChildren: number;
 }
 
-/** What ZooKeeper tells of a node that was watched; only that it tells counts. */
+/** Receives the event of a watched node. */
 export type Watcher = (event: unknown) => void;
 
-/** How the nodes that a store makes are protected: access control lists as the client library has them (`ACL.CREATOR_ALL_ACL`). */
+/** An access control list of the client library, such as `ACL.CREATOR_ALL_ACL`. */
 export type Acl = readonly object[];
 
+/** An entry of an access control list, as the server has it. `permission`: a sum of `PERMISSION`. */
+export interface AclEntry {
+  readonly permission: number;
+  readonly id: { readonly scheme: string; readonly id: string };
+}
+
 export interface MultiResult {
-  /** What a create made. */
+  /** The path of a created node. */
   readonly path?: string;
-  /** -1: failed, with `err`. */
+  /** -1: the operation failed with the code `err`. */
   readonly type?: number;
   readonly err?: number;
 }
@@ -33,7 +39,7 @@ export interface Transaction {
   commit(callback: (error: ClientError | null | undefined, results?: readonly MultiResult[]) => void): void;
 }
 
-/** A `Client` of the `node-zookeeper-client` package, whoever wrote its types. What is called of it is `RawClient`. */
+/** A `Client` of the `node-zookeeper-client` package. `RawClient` lists what the store calls. */
 export interface ZookeeperClient {
   connect(): void;
   close(): void;
@@ -44,26 +50,28 @@ export interface ZookeeperClient {
 }
 
 /**
- * What the store uses of a client: a `Client` of the `node-zookeeper-client` package. Its word on whether it is connected is not used to judge a hold: it was measured
- * to say so long after the session was gone.
+ * What the store uses of a `Client` of the `node-zookeeper-client` package. Its state does not
+ * decide whether a hold is trusted: a client was seen to report "connected" long after its session
+ * had ended.
  */
 export interface RawClient {
   connect(): void;
   close(): void;
   getState(): { readonly code: number };
   getSessionId(): Buffer;
-  /** Milliseconds; what the server has agreed to. */
+  /** Milliseconds, as agreed with the server. */
   getSessionTimeout(): number;
   addAuthInfo(scheme: string, auth: Buffer): void;
-  /** Without a list, everybody may do everything with the node. */
+  /** Without a list, every client may do everything with the node. */
   create(path: string, data: Buffer, acl: Acl | undefined, mode: number, callback: Callback<string>): void;
   remove(path: string, callback: (error: ClientError | null | undefined) => void): void;
   exists(path: string, callback: Callback<Stat | null>): void;
-  exists(path: string, watcher: Watcher, callback: Callback<Stat | null>): void;
+  exists(path: string, watcher: Watcher | undefined, callback: Callback<Stat | null>): void;
   getData(
     path: string,
     callback: (error: ClientError | null | undefined, data: Buffer | undefined, stat: Stat) => void,
   ): void;
+  getACL(path: string, callback: Callback<readonly AclEntry[]>): void;
   setData(path: string, data: Buffer, callback: Callback<Stat>): void;
   getChildren(
     path: string,
@@ -71,7 +79,7 @@ export interface RawClient {
   ): void;
   getChildren(
     path: string,
-    watcher: Watcher,
+    watcher: Watcher | undefined,
     callback: (error: ClientError | null | undefined, children: readonly string[], stat: Stat) => void,
   ): void;
   transaction(): Transaction;
@@ -79,9 +87,10 @@ export interface RawClient {
   removeListener(event: 'state', listener: (state: { readonly code: number }) => void): unknown;
 }
 
-/** The client's own numbers. */
+/** The numbers that the client library uses. */
 export const STATE = { disconnected: 0, connected: 3, authFailed: 4, expired: -122 } as const;
 export const CREATE = { persistent: 0, ephemeralSequential: 3 } as const;
+export const PERMISSION = { create: 4, delete: 8 } as const;
 export const CODE = {
   connectionLoss: -4,
   noNode: -101,

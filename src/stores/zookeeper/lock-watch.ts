@@ -1,55 +1,53 @@
-import { backoff, pause } from '../../hold/pause.ts';
-import type { Watching } from '../waiters.ts';
-import type { Parts } from './parts.ts';
+import type { Clock } from '../../clock.ts';
+import { backoff, pause } from '../../util/backoff.ts';
+import type { Watching } from '../shared/ahead-watch.ts';
+import type { Connection } from './connection.ts';
 
 const RETRY = { min: 250, max: 5_000 };
 
-/** Watches every change of one lock, over reconnects and over sessions. */
-export class LockWatch implements AsyncDisposable {
-  readonly #parts: Parts;
+/** Watches every change of one lock for an observer, across reconnects and sessions. */
+export class LockWatch {
+  readonly #clock: Clock;
+  readonly #connection: Connection;
   readonly #lock: string;
-  readonly #wake: () => void;
-  readonly #listening: { stop(): void };
+  readonly #onChange: () => void;
   #watching: Watching | null = null;
   #isArming = false;
-  #isDisposed = false;
+  #isEnded = false;
 
-  constructor(parts: Parts, name: string, wake: () => void) {
-    this.#parts = parts;
-    this.#lock = parts.tree.lock(name);
-    this.#wake = wake;
-    this.#listening = parts.sessions.listen(() => void this.#again());
+  constructor(clock: Clock, connection: Connection, lock: string, onChange: () => void) {
+    this.#clock = clock;
+    this.#connection = connection;
+    this.#lock = lock;
+    this.#onChange = onChange;
   }
 
   async arm(): Promise<void> {
-    const session = await this.#parts.sessions.ready();
+    const session = await this.#connection.ready();
     this.#watching?.cancel();
-    this.#watching = session.hub.children(this.#lock, this.#wake);
+    this.#watching = session.watches.children(this.#lock, this.#onChange);
     await this.#watching.armed;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#isDisposed = true;
-    this.#listening.stop();
+  end(): void {
+    this.#isEnded = true;
     this.#watching?.cancel();
   }
 
-  /** What was watched went with the connection. Whatever happened meanwhile is told once. */
-  async #again(): Promise<void> {
+  /** Watches again after the watch has ended with the connection, and reports one change. */
+  async rearm(): Promise<void> {
     if (this.#isArming) return;
     this.#isArming = true;
-    const { clock, sessions } = this.#parts;
-    // Who has dropped an observer half way never ends its watch.
-    for (let attempt = 0; !this.#isDisposed && !sessions.isClosed; attempt += 1) {
+    for (let attempt = 0; !this.#isEnded && !this.#connection.isClosed; attempt += 1) {
       try {
         await this.arm();
         break;
       } catch {
-        await pause(clock, backoff(clock, attempt, RETRY));
+        await pause(this.#clock, backoff(this.#clock, attempt, RETRY));
       }
     }
     this.#isArming = false;
-    if (this.#isDisposed) this.#watching?.cancel();
-    else this.#wake();
+    if (this.#isEnded) this.#watching?.cancel();
+    else this.#onChange();
   }
 }

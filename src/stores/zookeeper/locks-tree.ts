@@ -3,25 +3,25 @@ import type { Acl } from './client.ts';
 import { encodeName } from './node-name.ts';
 import type { Session } from './session.ts';
 
-/** How many locks are remembered as made by this store. */
+/** How many lock nodes are remembered as created by this store. */
 const MADE_MAX = 10_000;
 
-/** The nodes that locks live under: `<root>/<name>`. They are made when first needed, and left alone: other programs fail when they vanish. */
+/** The lock nodes, `<root>/<name>`. They are created when needed and stay: kazoo fails without them. */
 export class LocksTree {
   readonly root: string;
-  readonly #acl: Acl | undefined;
+  readonly acl: Acl | undefined;
   readonly #cleans: boolean;
   readonly #made = new Set<string>();
 
   constructor(root: string, acl: Acl | undefined, cleans: boolean) {
     this.root = root;
-    this.#acl = acl;
+    this.acl = acl;
     this.#cleans = cleans;
   }
 
   lock(name: string): string {
     const encoded = encodeName(name);
-    // ZooKeeper's own node.
+    // `/zookeeper` is ZooKeeper's own node.
     return this.child(this.root === '/' && encoded === 'zookeeper' ? '%7Aookeeper' : encoded);
   }
 
@@ -29,7 +29,7 @@ export class LocksTree {
     return this.root === '/' ? `/${node}` : `${this.root}/${node}`;
   }
 
-  /** Makes the lock's node and what it stands under. */
+  /** Creates the lock node and its parents. */
   async make(session: Session, lock: string): Promise<void> {
     const isNew = await this.#create(session, lock).catch(async (error: unknown) => {
       if (!isNoNode(error)) throw error;
@@ -40,23 +40,23 @@ export class LocksTree {
     if (isNew && this.#cleans && this.#made.size < MADE_MAX) this.#made.add(lock);
   }
 
-  /** Removes the node of a lock that nobody uses, if this store has made it and was asked to clean up. ZooKeeper refuses when there are claims. */
+  /** Removes a lock node that this store has created. ZooKeeper refuses that while it has claims. */
   clean(session: Session, lock: string): void {
     if (!this.#made.has(lock)) return;
     session.calls.remove(lock).then(
       (isRemoved) => void (isRemoved && this.#made.delete(lock)),
-      // There are claims, or nobody answers: it stays.
+      // The lock has claims, or no member answers. The lock node stays.
       () => {},
     );
   }
 
   async #create(session: Session, path: string): Promise<boolean> {
     try {
-      await session.calls.create(path, Buffer.alloc(0), this.#acl, false);
+      await session.calls.create(path, Buffer.alloc(0), this.acl, false);
       return true;
     } catch (error) {
       if (isNodeExists(error)) return false;
-      // A client with a root of its own whose node nobody has made yet.
+      // The client has a chroot whose node does not exist yet.
       if (!isNoNode(error) || path === '/' || path.lastIndexOf('/') !== 0) throw error;
       await this.#create(session, '/');
       return await this.#create(session, path);

@@ -1,7 +1,8 @@
 import type { Mode } from '../../store/store.ts';
 
 /**
- * The claims of a lock are children of `<root>/<name>`, as those of kazoo's `Lock`, `ReadLock` and `WriteLock` are, and the number that ZooKeeper appends orders the line:
+ * The claims of a lock are children of `<root>/<name>`, as with kazoo's `Lock`, `ReadLock` and
+ * `WriteLock`. The number that ZooKeeper appends is the queue position:
  *
  * | child                                          | claim                                    |
  * |------------------------------------------------|------------------------------------------|
@@ -11,22 +12,23 @@ import type { Mode } from '../../store/store.ts';
  * | `<id>~<session>__rlock__0000000010`            | shared                                   |
  * | `<id>~<session>~2-5__permits__0000000011`      | 2 of 5 permits                           |
  *
- * With the id, a claim whose answer was lost is found again; with the session, what an earlier session has left is told from what this one has made.
+ * A claim whose reply was lost is found by its id. The session tells its node from one of an
+ * earlier session.
  */
 export interface NodeName {
   readonly node: string;
   readonly id: string;
-  /** `null` for another program's. */
+  /** `null` for another program's claim. */
   readonly session: string | null;
   readonly mode: Mode;
-  readonly place: number;
+  readonly position: number;
 }
 
-/** A place is ten characters wide, or eleven: beyond 2^31 it starts again below zero, and the sign is one of the ten. */
+/** A position has ten digits. Beyond 2^31 it wraps around, and has a minus sign. */
 const OURS = /^(.+)~([0-9a-f]{1,16})(?:__(lock|rlock)__|~(\d+)-(\d+)__permits__)(-\d{9,10}|\d{10})$/s;
 const FOREIGN = /__(r?)lock__(-\d{9,10}|\d{10})$/;
 
-/** What ZooKeeper refuses in a name, and what is ours to tell names apart. Everything else stays as it is, so that other programs' names are ours. */
+/** Characters that ZooKeeper refuses in a name, and the escape character. Others stay as they are. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: ZooKeeper refuses them.
 const REFUSED = /[\u0000-\u001f\u007f-\u009f\ufff0-\uffff%/]|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\uf8ff]/g;
 
@@ -38,7 +40,7 @@ export function encodeName(name: string): string {
   return name.replace(REFUSED, percent);
 }
 
-/** `null`: not a name that we have encoded. */
+/** `null`: not a name that `encodeName` returns. */
 export function decodeName(text: string): string | null {
   try {
     return decodeURIComponent(text.replace(/%(?![0-9A-F]{2})/g, '%25'));
@@ -47,32 +49,32 @@ export function decodeName(text: string): string | null {
   }
 }
 
-/** What the name of a claim's node begins with; ZooKeeper appends its place. */
+/** The name of a claim's node without the queue position, which ZooKeeper appends. */
 export function nodePrefix(id: string, session: string, mode: Mode): string {
   const own = `${encodeName(id)}~${session}`;
   if (mode.kind === 'permits') return `${own}~${mode.count}-${mode.of}__permits__`;
   return mode.kind === 'shared' ? `${own}__rlock__` : `${own}__lock__`;
 }
 
-/** `null`: nobody's claim. */
+/** `null`: the node is not a claim. */
 export function parseNode(node: string): NodeName | null {
   const match = OURS.exec(node);
   if (match !== null) {
-    const [, id = '', session = '', kind, count, of, place] = match;
+    const [, id = '', session = '', kind, count, of, position] = match;
     const mode: Mode =
       kind === undefined
         ? { kind: 'permits', count: Number(count), of: Number(of) }
         : { kind: kind === 'lock' ? 'exclusive' : 'shared' };
-    return { node, id: decodeName(id) ?? id, session, mode, place: Number(place) };
+    return { node, id: decodeName(id) ?? id, session, mode, position: Number(position) };
   }
   const foreign = FOREIGN.exec(node);
   if (foreign === null) return null;
-  const [, reader, place] = foreign;
+  const [, reader, position] = foreign;
   return {
     node,
     id: node,
     session: null,
     mode: { kind: reader === 'r' ? 'shared' : 'exclusive' },
-    place: Number(place),
+    position: Number(position),
   };
 }

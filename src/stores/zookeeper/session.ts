@@ -1,35 +1,22 @@
 import type { Clock, Timer } from '../../clock.ts';
 import { ClosedError, StoreError } from '../../errors.ts';
-import { onAbort } from '../../hold/abort.ts';
-import { type Instant, instant } from '../../hold/validity.ts';
 import { DEFAULTS } from '../../options.ts';
-import { errorText } from '../error-text.ts';
+import { type Instant, instant } from '../../store/validity.ts';
+import { onAbort } from '../../util/abort.ts';
+import { errorText } from '../../util/error-text.ts';
 import { Calls } from './calls.ts';
 import { type RawClient, STATE } from './client.ts';
-import { Gate } from './gate.ts';
-import {
-  closeForGood,
-  connectOnce,
-  dropLink,
-  forgetError,
-  forgetPartialPackets,
-  forgetWatch,
-  guardAnswers,
-  isClosed,
-  keepProcessAlive,
-  lastError,
-  onClosing,
-  showAnswers,
-  showErrors,
-} from './internals.ts';
-import { Liveness } from './liveness.ts';
-import { Pulse } from './pulse.ts';
-import { Vacancies } from './vacancies.ts';
+import { EmptyLocks } from './empty-locks.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { PatchedClient } from './patched-client.ts';
+import { RequestLimiter } from './request-limiter.ts';
+import { Transactions } from './transactions.ts';
 import { WatchHub } from './watch-hub.ts';
-import { Writes } from './writes.ts';
 
 const CLOSE_MS = 1_000;
-/** The client library sends a ping when a third of the time-out has passed in silence. */
+/** A failed attempt to connect, such as a refused one, is reported at once after this time. */
+const CONNECT_MS = 750;
+/** The client library sends a ping after a third of the session time-out without a request. */
 const PING_SHARE = 1 / 3;
 
 /** Why a session is over. */
@@ -41,42 +28,44 @@ const ENDS: Readonly<Record<End, string>> = {
   closed: 'The client has been closed',
 };
 
-/** For one that its owner has closed, the cause says to whoever would try again that nobody listens any more. */
+/** If the owner has closed the client, the cause tells the core that a retry is pointless. */
 function whyOver(end: End): StoreError {
   const cause = end === 'closed' ? new ClosedError(ENDS.closed) : undefined;
   return new StoreError(ENDS[end], { applied: 'no', cause });
 }
 
-/** The sessions of clients that were handed in, for all stores that use them. */
+/** The sessions of clients that users have passed in. Stores over one client share its session. */
 const shared = new WeakMap<RawClient, Set<Session>>();
 
-/** One client, and so one session: when that has expired, the client is of no more use. All claims of a store share it, and so do all stores that were given the same client. */
+/**
+ * One client and its session. A client cannot be used again once its session has expired. All
+ * claims of a store share the session, and so do all stores over the same client.
+ */
 export class Session {
-  readonly #client: RawClient;
+  readonly #client: PatchedClient;
   readonly #clock: Clock;
   readonly #isOurs: boolean;
   readonly #startedAt: Instant;
-  readonly #liveness: Liveness;
-  readonly #pulse: Pulse;
+  readonly #heartbeat: Heartbeat;
   readonly #waiting = new Set<() => void>();
   readonly #users = new Set<(session: Session) => void>();
   readonly #stopListening: () => void;
   #isConnected = false;
-  /** Whatever connection comes next was begun after this. */
+  /** When the last connection ended. The next one began after that. */
   #disconnectedAt: Instant;
   #wasConnected = false;
   #end: End | null = null;
-  /** In hexadecimal; empty until it is known. */
+  /** The session's id in hexadecimal; empty before the first connection. */
   id = '';
   readonly calls: Calls;
-  readonly writes: Writes;
-  readonly hub: WatchHub;
-  readonly gate: Gate;
-  readonly vacancies = new Vacancies();
-  /** How often the connection has changed. */
-  connection = 0;
+  readonly transactions: Transactions;
+  readonly watches: WatchHub;
+  readonly limiter: RequestLimiter;
+  readonly emptyLocks = new EmptyLocks();
+  /** How often a connection began or ended. */
+  connectionCount = 0;
 
-  /** The session of a client that stays its owner's. */
+  /** The session of a client that a user has passed in. */
   static of(client: RawClient, clock: Clock): Session {
     const found = shared.get(client) ?? new Set<Session>();
     shared.set(client, found);
@@ -86,47 +75,51 @@ export class Session {
     return session;
   }
 
-  /** `isOurs`: the client was made for one store, which connects and closes it. */
-  constructor(client: RawClient, isOurs: boolean, clock: Clock) {
+  /** `isOurs`: a store has created the client, and connects and closes it. */
+  constructor(raw: RawClient, isOurs: boolean, clock: Clock) {
+    const client = new PatchedClient(raw);
     this.#client = client;
     this.#isOurs = isOurs;
     this.#clock = clock;
     this.#startedAt = instant(clock);
     this.#disconnectedAt = this.#startedAt;
-    this.#liveness = new Liveness(clock);
-    this.calls = new Calls(client, clock, {
-      onHeard: (sent, isWrite) => this.#liveness.heard(sent, isWrite),
-      onBusy: (isBusy) => {
-        if (isOurs) keepProcessAlive(client, isBusy);
-      },
+    this.#heartbeat = new Heartbeat(clock, {
+      ask: () => this.calls.exists('/'),
+      dropConnection: () => this.#dropConnection(),
     });
-    this.gate = new Gate(
+    this.calls = new Calls(client, clock, (sent, isWrite) => this.#heartbeat.onReply(sent, isWrite));
+    this.limiter = new RequestLimiter(
       clock,
       () => this.#isConnected,
-      () => this.#liveness.timeoutMs,
+      () => this.#heartbeat.timeoutMs,
     );
-    this.writes = new Writes(this.calls, this.vacancies);
-    this.hub = new WatchHub(this.calls, this.gate, client);
-    const beat = async (): Promise<void> => void (await this.calls.exists('/'));
-    this.#pulse = new Pulse(clock, this.#liveness, beat, () => this.#dropLink());
-    guardAnswers(client);
-    showAnswers(client);
-    showErrors(client);
-    const stops = [forgetPartialPackets(client), onClosing(client, () => this.#onClosing())];
-    this.#stopListening = () => {
-      for (const stop of stops) stop();
-    };
-    client.on('state', this.#onState);
-    if (isOurs) connectOnce(client);
-    if (client.getState().code === STATE.connected) this.#onConnected();
+    this.transactions = new Transactions(this.calls, this.emptyLocks, clock);
+    this.watches = new WatchHub(this.calls, client);
+    this.#stopListening = client.onClosing(() => this.#onClosing());
+    raw.on('state', this.#onState);
+    if (isOurs) client.connect();
+    if (raw.getState().code === STATE.connected) this.#onConnected();
   }
 
-  /** `tell` is called after every reconnect, and when the session is over. The result ends the use of it, and the session with its last user. */
-  use(tell: (session: Session) => void): () => Promise<void> {
-    this.#users.add(tell);
+  /**
+   * Calls back after every reconnect and at the end. The result ends this use, and the last use the
+   * session.
+   */
+  use(onChange: (session: Session) => void): () => Promise<void> {
+    this.#users.add(onChange);
     return async () => {
-      if (this.#users.delete(tell) && this.#users.size === 0) await this.#close();
+      if (this.#users.delete(onChange) && this.#users.size === 0) await this.#close();
     };
+  }
+
+  /** The session time-out that the client asked for, and the one that the server agreed to. */
+  get timeouts(): { readonly requestedMs: number | null; readonly grantedMs: number } {
+    return { requestedMs: this.#client.requestedTimeoutMs, grantedMs: this.#heartbeat.timeoutMs };
+  }
+
+  /** The members that the client knows. */
+  get members(): PatchedClient['servers'] {
+    return this.#client.servers;
   }
 
   get isOver(): boolean {
@@ -138,81 +131,86 @@ export class Session {
     return this.#isConnected && !this.isOver;
   }
 
-  /** Throws when its owner has closed the client: no other is made then. */
+  /** Throws when the owner has closed the client: the store then creates no other client. */
   assertNotClosed(): void {
     if (this.#end === 'closed') throw whyOver('closed');
   }
 
-  /** What is left of the session, counted from then. */
+  /** How long the session can be trusted, counted from `from`. */
   leftMs(from: Instant): number {
-    return this.isOver ? 0 : this.#liveness.leftMs(from);
+    return this.isOver ? 0 : this.#heartbeat.leftMs(from);
+  }
+
+  /** Another client with the same settings, for the next session; `null` when none can be created. */
+  another(): RawClient | null {
+    return this.#client.another();
   }
 
   /**
-   * Resolves when requests can be sent. Nothing is handed to the client before: it would keep them and send them whenever it gets through, long after whoever asked has given up. Rejects with `applied: 'no'` when that
-   * takes too long, or when the session is over.
+   * Resolves when requests can be sent. Before that nothing is passed to the client, which would
+   * keep a request and send it after the next connect, when its caller may have given up. Rejects
+   * with `applied: 'no'` when the connection takes too long, or when the session is over.
    */
   async ready(signal: AbortSignal | undefined): Promise<void> {
     if (!this.#isConnected && !this.isOver) await this.#connected(signal);
     if (this.#isConnected) return;
     if (this.#end !== null) throw whyOver(this.#end);
-    const cause = lastError(this.#client);
+    const cause = this.#client.lastError;
     const why = cause === undefined ? '' : `: ${errorText(cause)}`;
     throw new StoreError(`No member of ZooKeeper can be reached${why}`, { applied: 'no', cause });
   }
 
-  #tell(): void {
-    for (const tell of [...this.#users]) tell(this);
+  #notify(): void {
+    for (const onChange of [...this.#users]) onChange(this);
   }
 
-  /** Leaves the client to its owner, or ends it and with it the session. */
+  /** Leaves a user's client alone. Ends a client of the store, and with it the session. */
   async #close(): Promise<void> {
-    shared.get(this.#client)?.delete(this);
-    this.#pulse.stop();
-    const closed = this.#isOurs && this.#isConnected ? this.#lost() : Promise.resolve();
-    if (this.#isOurs && !this.isOver) closeForGood(this.#client);
-    await closed;
-    this.#client.removeListener('state', this.#onState);
+    shared.get(this.#client.raw)?.delete(this);
+    this.#heartbeat.stop();
+    if (this.#isOurs && this.isUsable) await this.#endSession();
+    this.#client.raw.removeListener('state', this.#onState);
     this.#stopListening();
     this.#forgetWatches();
     this.#over('closed');
-    // The client waits for the answer to its farewell for ever, and keeps the process alive.
-    if (this.#isOurs) dropLink(this.#client);
+    if (this.#isOurs) this.#client.end();
   }
 
-  #dropLink(): void {
-    if (dropLink(this.#client)) this.#disconnectedAt = instant(this.#clock);
+  #dropConnection(): void {
+    if (this.#client.dropConnection()) this.#disconnectedAt = instant(this.#clock);
   }
 
+  /** Resolves when the session is connected or over, the signal aborts, or too much time has passed. */
   #connected(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
-      let timer: Timer | null = null;
-      let stop = (): void => {};
       const done = (): void => {
-        timer?.cancel();
-        stop();
+        timer.cancel();
+        stopListening();
         this.#waiting.delete(done);
         resolve();
       };
-      if (signal?.aborted === true) {
-        resolve();
-        return;
-      }
-      this.#waiting.add(done);
-      // A client that its owner has closed meanwhile keeps the process alive no more, and somebody awaits this.
-      timer = this.#clock.startTimer(DEFAULTS.commandMs, done, { keepAlive: true });
-      if (signal !== undefined) stop = onAbort(signal, done);
+      const start = (ms: number, next: () => void): Timer =>
+        this.#clock.startTimer(ms, next, { keepAlive: true });
+      let timer = start(CONNECT_MS, () => {
+        if (this.#client.lastError !== undefined) done();
+        else timer = start(DEFAULTS.commandMs - CONNECT_MS, done);
+      });
+      const stopListening = onAbort(signal, done);
+      if (signal?.aborted === true) done();
+      else this.#waiting.add(done);
     });
   }
 
-  async #lost(): Promise<void> {
+  /** Asks the server to end the session. The reply may never come. */
+  async #endSession(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = this.#clock.startTimer(CLOSE_MS, resolve, { keepAlive: true });
-      this.#client.on('state', ({ code }) => {
+      this.#client.raw.on('state', ({ code }) => {
         if (code === STATE.connected) return;
         timer.cancel();
         resolve();
       });
+      this.#client.raw.close();
     });
   }
 
@@ -224,28 +222,28 @@ export class Session {
     else if (code === STATE.disconnected) this.#onDisconnected();
   };
 
-  /** While it is connected, it says goodbye first and tells of it. */
+  /** A connected client ends its session first, and then emits its `disconnected` state. */
   #onClosing(): void {
     if (!this.#isConnected) this.#over('closed');
   }
 
   #onConnected(): void {
-    forgetError(this.#client);
-    const timeoutMs = this.#client.getSessionTimeout();
-    this.id = this.#client.getSessionId().readBigUInt64BE().toString(16);
-    if (!this.#wasConnected) this.#liveness.begin(this.#knownSince(timeoutMs), timeoutMs);
-    else this.#liveness.reopen(this.#disconnectedAt);
-    this.#liveness.timeoutMs = timeoutMs;
+    this.#client.forgetError();
+    const timeoutMs = this.#client.raw.getSessionTimeout();
+    this.id = this.#client.raw.getSessionId().readBigUInt64BE().toString(16);
+    if (!this.#wasConnected) this.#heartbeat.begin(this.#knownSince(timeoutMs), timeoutMs);
+    else this.#heartbeat.reopen(this.#disconnectedAt);
+    this.#heartbeat.timeoutMs = timeoutMs;
     this.#isConnected = true;
-    this.connection += 1;
-    this.#pulse.start(timeoutMs, true);
+    this.connectionCount += 1;
+    this.#heartbeat.start(timeoutMs, true);
     const isAgain = this.#wasConnected;
     this.#wasConnected = true;
     for (const done of [...this.#waiting]) done();
-    if (isAgain) this.#tell();
+    if (isAgain) this.#notify();
   }
 
-  /** A session of our own began after we asked for it. One that we are given has been kept alive by pings until now. */
+  /** The store's own session began after the store asked for it. A user's client has sent pings. */
   #knownSince(timeoutMs: number): Instant {
     if (this.#isOurs) return this.#startedAt;
     const agoMs = timeoutMs * PING_SHARE;
@@ -256,28 +254,28 @@ export class Session {
   #onDisconnected(): void {
     this.#isConnected = false;
     this.#disconnectedAt = instant(this.#clock);
-    this.connection += 1;
+    this.connectionCount += 1;
     this.#forgetWatches();
-    this.#pulse.start(this.#client.getSessionTimeout(), false);
-    // The client says first that it is disconnected and then, without a word, that it is closed for good.
+    this.#heartbeat.start(this.#client.raw.getSessionTimeout(), false);
+    // A client that is being closed emits `disconnected` first. Its closing emits no event.
     process.nextTick(() => {
-      if (isClosed(this.#client)) this.#over('closed');
+      if (this.#client.isClosed) this.#over('closed');
     });
   }
 
   #forgetWatches(): void {
-    this.hub.reset();
-    for (const [lock, { broken }] of this.vacancies.reset()) forgetWatch(this.#client, lock, broken);
+    this.watches.reset();
+    for (const [lock, { broken }] of this.emptyLocks.reset()) this.#client.forgetWatch(lock, broken);
   }
 
   #over(end: End): void {
     if (this.isOver) return;
     this.#end = end;
     this.#isConnected = false;
-    this.#pulse.stop();
-    // Of no more use to anybody; by itself it would wait for the server to hang up.
-    if (end !== 'closed') dropLink(this.#client);
+    this.#heartbeat.stop();
+    // The client cannot be used again, and would wait for the server to end the connection.
+    if (end !== 'closed') this.#client.dropConnection();
     for (const done of [...this.#waiting]) done();
-    this.#tell();
+    this.#notify();
   }
 }

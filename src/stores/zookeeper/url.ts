@@ -1,12 +1,11 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseUser } from '../host-list.ts';
-import { parseQuery } from '../url-query.ts';
+import { parseHosts, parseQuery, parseUser } from '../shared/url.ts';
 
-/** What a `zookeeper://` URL says. */
+/** The parts of a `zookeeper://` URL. */
 export interface ZookeeperUrl {
-  /** As the client wants it: `a:2181,b:2181`. */
+  /** In the client's format: `a:2181,b:2181`. */
   readonly hosts: string;
-  /** The node that locks stand under: the URL's path, and below it the parameter `root`. */
+  /** The node above all lock nodes: the path of the URL, then the parameter `root`. */
   readonly root: string;
   readonly auth: { readonly username: string; readonly password: string } | null;
   readonly sessionMs: number;
@@ -19,7 +18,7 @@ const ROOT = '/locks';
 const SESSION_MS = 30_000;
 const SESSION_MS_MAX = 86_400_000;
 
-/** Throws `InvalidArgumentError`, without repeating what may hold a password. */
+/** Throws `InvalidArgumentError`, whose message does not repeat parts that may contain a password. */
 export function parseZookeeperUrl(url: string): ZookeeperUrl {
   const match = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)((?:\/[^/?#]+)*)\/?(?:\?([^#]*))?$/i.exec(url);
   const [, user, list, chroot = '', query] = match ?? [];
@@ -29,7 +28,7 @@ export function parseZookeeperUrl(url: string): ZookeeperUrl {
   if (!Number.isInteger(sessionMs) || sessionMs < 1 || sessionMs > SESSION_MS_MAX)
     throw new InvalidArgumentError('url', 'has a parameter sessionMs that is not a number of milliseconds');
   const hosts = parseHosts(list, { form: FORM, port: PORT });
-  // The client library takes the first colon for the one before the port.
+  // The client library reads the first colon as the one before the port.
   if (hosts.some((host) => host.startsWith('[')))
     throw new InvalidArgumentError('url', 'must name IPv6 hosts: the client library takes no such addresses');
   return {

@@ -1,6 +1,7 @@
-import { ClosedError, StoreError } from '../../errors.ts';
-import { pause } from '../../hold/pause.ts';
-import { instant } from '../../hold/validity.ts';
+import { checkKeys, wrong } from '../../checks.ts';
+import { type Clock, systemClock } from '../../clock.ts';
+import { ClosedError, InvalidArgumentError, StoreError } from '../../errors.ts';
+import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -10,67 +11,115 @@ import type {
   Store,
   StoredClaim,
   Traits,
+  Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { Turns } from '../turns.ts';
-import { Asking } from './asking.ts';
-import { type Claim, refText } from './claim.ts';
-import type { ZookeeperClient } from './client.ts';
-import { Leaving } from './leaving.ts';
+import { instant } from '../../store/validity.ts';
+import { pause } from '../../util/backoff.ts';
+import { Turns } from '../../util/turns.ts';
+import { queueMaxOf } from '../shared/queue-max.ts';
+import { type Claim, claimKey } from './claim.ts';
+import { ClaimTable } from './claim-table.ts';
+import { Claims } from './claims.ts';
+import type { Acl, ZookeeperClient } from './client.ts';
+import { Connection } from './connection.ts';
+import { diagnose } from './diagnose.ts';
+import { listNames, readClaims, type Times } from './inspect.ts';
 import { LockWatch } from './lock-watch.ts';
-import { listNames, readClaims } from './looking.ts';
-import { makeParts, type Parts, type ZookeeperStoreOptions } from './parts.ts';
+import { LocksTree } from './locks-tree.ts';
+import { Removal } from './removal.ts';
+import type { Session } from './session.ts';
 
 const CLOSE_MS = 1_000;
 
+/** The options of a ZooKeeper store. Programs that share locks must agree on the root. */
+export interface ZookeeperStoreOptions {
+  /**
+   * The node above all lock nodes. The store creates it if it is missing. Default `/locks`, under
+   * which the lock `name` is kazoo's `Lock('/locks/name')`.
+   */
+  readonly root?: string | undefined;
+  /**
+   * Access control of the nodes that the store creates: one of the client library's lists, such as
+   * `ACL.CREATOR_ALL_ACL`. Default: every client may do everything.
+   */
+  readonly acl?: Acl | undefined;
+  /**
+   * Removes a lock node that this store has created once its last claim is released. kazoo fails
+   * when a lock node that it has seen vanishes. Default false.
+   */
+  readonly removeEmpty?: boolean | undefined;
+  /** How many claims may wait for one lock. Default 10,000. */
+  readonly queueMax?: number | undefined;
+  /** For tests. */
+  readonly clock?: Clock | undefined;
+}
+
 /**
- * Locks in a ZooKeeper ensemble, 3.5 or newer: ephemeral sequential nodes, all of one session, shared with kazoo's `Lock`, `ReadLock` and `WriteLock`; fence = czxid. Claims live as long as the session does, and
- * are trusted for less than that.
+ * Locks in a ZooKeeper ensemble, 3.5 or newer. Claims are ephemeral sequential nodes of one
+ * session, and are compatible with kazoo's `Lock`, `ReadLock` and `WriteLock`. The fence is the
+ * czxid. Claims live as long as the session, and holds are trusted for less than that.
  *
- * `client`: a client of `node-zookeeper-client`, connected or about to be. It stays the caller's, and closing the store leaves it open. A client is of no more use once its session has expired; the store then makes another
- * like it for itself, which it closes. Or a function that makes clients: the store connects and closes each.
+ * `client`: a client of `node-zookeeper-client` that is connected or connecting. It stays the
+ * caller's, and closing the store leaves it open. A client cannot be used again once its session
+ * has expired. The store then creates another client with the same settings, and closes that one
+ * itself. Or a function that creates clients: the store connects and closes each of them.
  */
 export function zookeeperStore(
   client: ZookeeperClient | (() => ZookeeperClient),
   options: ZookeeperStoreOptions = {},
 ): Store {
-  return new ZookeeperStore(makeParts(client, options));
+  if (typeof client !== 'function' && typeof client?.getSessionId !== 'function')
+    throw wrong('client', 'one of node-zookeeper-client, or a function that makes one', typeof client);
+  checkKeys(options, ['root', 'acl', 'removeEmpty', 'queueMax', 'clock']);
+  const root = options.root ?? '/locks';
+  if (root !== '/' && !/^(?:\/[^/]+)+$/.test(root))
+    throw new InvalidArgumentError('root', 'must be the path of a node, such as /locks');
+  const tree = new LocksTree(root, options.acl, options.removeEmpty === true);
+  return new ZookeeperStore(client, tree, options.clock ?? systemClock, queueMaxOf(options));
 }
 
-export class ZookeeperStore implements Store {
+class ZookeeperStore implements Store {
+  readonly kind = 'zookeeper';
   readonly traits: Traits = { lifetime: 'session', ordered: true, counting: true, remembers: false };
-  readonly #parts: Parts;
-  readonly #leaving: Leaving;
-  readonly #asking: Asking;
-  /** One request at a time for each claim. */
+  readonly #clock: Clock;
+  readonly #tree: LocksTree;
+  readonly #table = new ClaimTable();
+  readonly #observers = new Set<LockWatch>();
+  readonly #connection: Connection;
+  readonly #removal: Removal;
+  readonly #claims: Claims;
+  /** Claims and releases of one claim run one at a time. */
   readonly #turns = new Turns();
   #isClosed = false;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.#leaving = new Leaving(parts);
-    this.#asking = new Asking(parts, this.#leaving);
-    parts.sessions.listen((session) => {
-      if (session.isOver) {
-        parts.waiters.unwatch();
-        return;
-      }
-      parts.waiters.watchAgain();
-      void this.#leaving.finish(session);
-    });
+  constructor(
+    client: ZookeeperClient | (() => ZookeeperClient),
+    tree: LocksTree,
+    clock: Clock,
+    queueMax: number,
+  ) {
+    this.#clock = clock;
+    this.#tree = tree;
+    this.#connection = new Connection(client, clock, (session) => this.#onSessionChange(session));
+    this.#removal = new Removal(this.#connection, tree, this.#table);
+    this.#claims = new Claims(clock, this.#connection, tree, this.#table, this.#removal, queueMax);
   }
 
-  claim(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimOutcome> {
+  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     if (this.#isClosed) return Promise.reject(closed());
-    return this.#turns.run(refText(request.name, request.id), () => this.#asking.claim(request, signal));
+    return this.#turns.run(claimKey(request), () => this.#claims.claim(request, signal, waiter));
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
     this.#assertOpen();
-    const sent = instant(this.#parts.clock);
-    const claim = this.#parts.claims.get(ref);
-    if (claim === undefined || !(await this.#asking.isGrantedNow(claim))) return { held: false };
-    if (!(await this.#isThere(claim, change.note, signal))) return { held: false };
+    const sent = instant(this.#clock);
+    const claim = this.#table.get(ref);
+    if (claim === undefined) return { held: false, how: 'taken' };
+    const isHeld =
+      (await this.#claims.isGrantedNow(claim)) && (await this.#isThere(claim, change.note, signal));
+    // A node that is gone while its session lives on was removed by another client.
+    if (!isHeld) return { held: false, how: claim.session.isOver ? 'session' : 'taken' };
     const validForMs = claim.session.leftMs(sent);
     if (validForMs <= 0)
       throw new StoreError('The session was not confirmed in time', { applied: 'unknown' });
@@ -79,86 +128,97 @@ export class ZookeeperStore implements Store {
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     if (this.#isClosed) return Promise.reject(closed());
-    return this.#turns.run(refText(ref.name, ref.id), () => this.#leaving.release(ref, signal));
+    const key = claimKey(ref);
+    // A claim that still waits for its turn is never sent, so there is nothing to remove.
+    const isCancelled = this.#connection.usable?.limiter.cancel(key) === true;
+    if (isCancelled && this.#table.get(ref) === undefined) return Promise.resolve(false);
+    return this.#turns.run(key, () => this.#removal.release(ref, signal));
   }
 
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#assertOpen();
-    return await this.#leaving.removeFound(ref, signal);
+    return await this.#removal.removeFound(ref, signal);
   }
 
-  async watch(target: WatchTarget, wake: () => void): Promise<AsyncDisposable> {
+  async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     this.#assertOpen();
-    const { claims, sessions, waiters } = this.#parts;
-    if (target.id === undefined) {
-      const watch = new LockWatch(this.#parts, target.name, wake);
-      await watch.arm().catch(async (error: unknown) => {
-        // Nobody gets it, so nobody would end it.
-        await watch[Symbol.asyncDispose]();
-        throw error;
-      });
-      return watch;
-    }
-    const claim = claims.get({ name: target.name, id: target.id });
-    const listening = sessions.listen(wake);
-    const watch = claim === undefined || claim.isGranted ? null : waiters.listen(claim, wake);
-    await watch?.catch((error: unknown) => {
-      listening.stop();
-      throw error;
-    });
+    const watch = new LockWatch(this.#clock, this.#connection, this.#tree.lock(name), onChange);
+    await watch.arm();
+    this.#observers.add(watch);
     return {
       [Symbol.asyncDispose]: async () => {
-        listening.stop();
-        await (await watch)?.[Symbol.asyncDispose]();
+        this.#observers.delete(watch);
+        watch.end();
       },
     };
   }
 
   async read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
     this.#assertOpen();
-    const session = await this.#parts.sessions.ready(signal);
-    const lock = this.#parts.tree.lock(name);
-    const line = await this.#leaving.look(session, lock);
-    return line === null ? [] : await readClaims(session, lock, line);
+    const session = await this.#connection.ready(signal);
+    const lock = this.#tree.lock(name);
+    const queue = await this.#removal.read(session, lock);
+    return queue === null ? [] : await readClaims(session, lock, queue, (id) => this.#timesOf({ name, id }));
+  }
+
+  #timesOf(ref: ClaimRef): Times {
+    const claim = this.#table.get(ref);
+    if (claim === undefined) return { heldForMs: null, expiresInMs: null };
+    const heldForMs = claim.isGranted ? this.#clock.monotonicMs() - claim.grantedAtMs : null;
+    return { heldForMs, expiresInMs: Math.max(claim.session.leftMs(instant(this.#clock)), 0) };
   }
 
   async *list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
     this.#assertOpen();
-    yield* listNames(await this.#parts.sessions.ready(signal), this.#parts.tree, prefix);
+    yield* listNames(await this.#connection.ready(signal), this.#tree, prefix);
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    this.#assertOpen();
+    return await diagnose(await this.#connection.ready(context.signal), this.#tree.root, context);
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    const { claims, clock, sessions } = this.#parts;
-    // A client that stays open keeps its session, and with it every node that is not removed.
-    const removed = Promise.allSettled([...claims].map((claim) => this.#leaving.release(claim, undefined)));
+    // A client that stays open keeps its session alive, and with it every node that is not removed.
+    const removed = Promise.allSettled(
+      [...this.#table].map((claim) => this.#removal.release(claim, undefined)),
+    );
     const over = new AbortController();
-    await Promise.race([removed, pause(clock, CLOSE_MS, { keepAlive: true, signal: over.signal })]);
-    // What is not needed any more must not keep the process alive.
+    await Promise.race([removed, pause(this.#clock, CLOSE_MS, { keepAlive: true, signal: over.signal })]);
+    // From here on the timer must not keep the process alive.
     over.abort();
-    await sessions.close();
+    await this.#connection.close();
   }
 
   #assertOpen(): void {
     if (this.#isClosed) throw closed();
   }
 
-  /** Is it there, for the leader and a majority? That also confirms the session. */
+  /** After a reconnect or the end of a session, all watches are gone. So every claim asks or renews. */
+  #onSessionChange(session: Session): void {
+    this.#table.watch.unwatch();
+    void this.#removal.finish(session);
+    for (const claim of this.#table) claim.waiter?.wake();
+    for (const observer of this.#observers) void observer.rearm();
+  }
+
+  /** Whether the node exists, according to the leader and a majority. That also confirms the session. */
   async #isThere(claim: Claim, note: string | undefined, signal: AbortSignal | undefined): Promise<boolean> {
     const { session } = claim;
     try {
       await session.ready(signal);
       const isThere =
         note === undefined
-          ? (await session.writes.check(claim.path, null)).isThere
+          ? (await session.transactions.check(claim.path, null)).isThere
           : await session.calls.setData(claim.path, Buffer.from(note));
       if (isThere) return true;
     } catch (error) {
-      // What the server has ended is lost; about what could not be asked nothing is known.
+      // The end of the session ends the claim. Any other failure says nothing about the claim.
       if (!session.isOver) throw error;
     }
-    this.#leaving.forget(claim);
+    this.#table.remove(claim);
     return false;
   }
 }

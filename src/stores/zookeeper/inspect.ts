@@ -1,56 +1,66 @@
 import { grantedCount } from '../../store/grant-rule.ts';
 import type { StoredClaim } from '../../store/store.ts';
 import { isNoAuth, isNoNode } from './calls.ts';
-import type { Line } from './line.ts';
 import type { LocksTree } from './locks-tree.ts';
 import { decodeName, parseNode } from './node-name.ts';
+import type { Queue } from './queue.ts';
 import type { Session } from './session.ts';
 
-/** How many nodes are asked for what is in them; a view of more claims shows the rest without notes. */
+/** How many nodes are read for their notes. Claims further back are shown without a note. */
 const DATA_MAX = 128;
-/** How many locks are looked at together. */
+/** How many locks are read at once. */
 const TOGETHER = 64;
 
-/** Everything in the line of a lock. ZooKeeper knows no times but those of sessions, which it does not tell. */
-export async function readClaims(session: Session, lock: string, line: Line): Promise<StoredClaim[]> {
-  const granted = grantedCount(line.claims.map((claim) => claim.mode));
+/** What the store that made a claim knows of its times. */
+export type Times = Pick<StoredClaim, 'heldForMs' | 'expiresInMs'>;
+
+/**
+ * The claims of a lock. ZooKeeper tells neither when a claim was granted (a node has the time at which it
+ * entered the queue) nor when its session ends. `timesOf`: of a claim of this store.
+ */
+export async function readClaims(
+  session: Session,
+  lock: string,
+  queue: Queue,
+  timesOf: (id: string) => Times,
+): Promise<StoredClaim[]> {
+  const granted = grantedCount(queue.claims.map((claim) => claim.mode));
   const found = await Promise.all(
-    line.claims.slice(0, DATA_MAX).map(({ node }) =>
+    queue.claims.slice(0, DATA_MAX).map(({ node }) =>
       session.calls.getData(`${lock}/${node}`).catch((error: unknown) => {
-        // Another program's, which keeps what is in it to itself: the others are shown all the same.
+        // This user may not read another program's node. The other claims are shown all the same.
         if (isNoAuth(error)) return undefined;
         throw error;
       }),
     ),
   );
-  return line.claims.flatMap((claim, place): StoredClaim[] => {
-    const data = found[place];
-    // Gone since the line was read.
+  return queue.claims.flatMap((claim, index): StoredClaim[] => {
+    const data = found[index];
+    // The node was removed after the queue was read.
     if (data === null) return [];
-    const isGranted = place < granted;
+    const isGranted = index < granted;
     const stored = {
       id: claim.id,
       granted: isGranted,
       mode: claim.mode,
       fence: isGranted ? (data?.zxid ?? null) : null,
-      heldForMs: null,
-      expiresInMs: null,
+      ...timesOf(claim.id),
       note: data?.text ?? null,
     };
-    // kazoo writes there who wants the lock.
+    // kazoo stores its identifier as the node's data.
     return [claim.session === null ? { ...stored, note: null, owner: data?.text || null } : stored];
   });
 }
 
-/** Names with at least one claim. Locks leave their node behind, so each must be looked at. */
+/** Names of locks with at least one claim. Empty lock nodes stay behind, so each lock node is read. */
 export async function* listNames(
   session: Session,
   tree: LocksTree,
   prefix: string,
 ): AsyncGenerator<string, void, undefined> {
-  // Through the leader, so that what was released before is not shown.
-  if (!(await session.calls.check(tree.root))) return;
-  const { names: children } = await session.calls.getChildren(tree.root);
+  // The check goes through the leader, so that claims that were released before are not shown.
+  if (!(await session.calls.check([tree.root]))) return;
+  const children = await session.calls.getChildren(tree.root);
   const names = children.flatMap((child) => {
     const name = decodeName(child);
     const isLock = name !== null && tree.lock(name) === tree.child(child);
@@ -65,8 +75,7 @@ export async function* listNames(
 
 async function isUsed(session: Session, lock: string): Promise<boolean> {
   try {
-    const { names } = await session.calls.getChildren(lock);
-    return names.some((node) => parseNode(node) !== null);
+    return (await session.calls.getChildren(lock)).some((node) => parseNode(node) !== null);
   } catch (error) {
     if (isNoNode(error)) return false;
     throw error;

@@ -1,0 +1,89 @@
+import type { ClaimRef } from '../../store/store.ts';
+import { AheadWatch, type QueueWatches } from '../shared/ahead-watch.ts';
+import { type Claim, claimKey } from './claim.ts';
+
+/**
+ * A waiting claim watches the one node ahead, or the children of the lock node. A watch on a node
+ * that is gone fires at once, so nothing is missed. A waiter that was evicted finds that out when
+ * it asks again.
+ */
+const queueWatches = (table: ClaimTable): QueueWatches<Claim> => ({
+  own: () => null,
+  ahead: (claim, behind, _since, fire) =>
+    claim.session.watches.node(`${claim.lock}/${behind}`, (isGone) => {
+      claim.isAheadGone ||= isGone;
+      if (isGone) fire();
+      else table.wakeWaiters(claim.lock);
+    }),
+  queue: ({ session, lock }, _since, fire) => session.watches.children(lock, () => fire()),
+  queueOf: ({ lock }) => lock,
+  isAhead: (a, b) => ((a.position - b.position) | 0) < 0,
+});
+
+/** The claims of this store that are or may be in a queue, and the watches of those that wait. */
+export class ClaimTable {
+  readonly #byKey = new Map<string, Claim>();
+  readonly #byPosition = new Map<string, Claim>();
+  readonly watch = new AheadWatch<Claim>(queueWatches(this));
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  get(ref: ClaimRef): Claim | undefined {
+    return this.#byKey.get(claimKey(ref));
+  }
+
+  has(claim: Claim): boolean {
+    return this.#byKey.get(claim.key) === claim;
+  }
+
+  add(claim: Claim): void {
+    this.#byKey.set(claim.key, claim);
+  }
+
+  /** The claim waits at its queue position. */
+  addPosition(claim: Claim): void {
+    const key = positionKey(claim, claim.position);
+    if (claim.positionKey === key) return;
+    this.#removePosition(claim);
+    claim.positionKey = key;
+    this.#byPosition.set(key, claim);
+  }
+
+  /** The claim of this store that waited right ahead of this one. It may hold the lock by now. */
+  ahead(claim: Claim): Claim | null {
+    const found = this.#byPosition.get(positionKey(claim, (claim.position - 1) | 0));
+    return found?.node != null && found.session === claim.session ? found : null;
+  }
+
+  remove(claim: Claim): void {
+    if (!this.#byKey.delete(claim.key)) return;
+    this.#removePosition(claim);
+    // The claim behind may refer to this one. Without this line it would keep a whole chain of
+    // removed claims in memory.
+    claim.claimAhead = null;
+    this.watch.end(claim);
+  }
+
+  /**
+   * A note has changed. Only a claim right behind that hold sees the event, so it wakes the others
+   * of this process. Waiters of other processes further back find out when they ask again.
+   */
+  wakeWaiters(lock: string): void {
+    for (const claim of this.#byKey.values())
+      if (claim.lock === lock && !claim.isGranted) claim.waiter?.wake();
+  }
+
+  #removePosition(claim: Claim): void {
+    if (claim.positionKey === null) return;
+    if (this.#byPosition.get(claim.positionKey) === claim) this.#byPosition.delete(claim.positionKey);
+    claim.positionKey = null;
+  }
+
+  *[Symbol.iterator](): Iterator<Claim> {
+    yield* this.#byKey.values();
+  }
+}
+
+const positionKey = ({ lock }: Claim, position: number): string => `${lock}\n${position}`;

@@ -1,0 +1,77 @@
+import type { Clock } from '../../clock.ts';
+import { StoreError } from '../../errors.ts';
+import type { RawClient, ZookeeperClient } from './client.ts';
+import { Session } from './session.ts';
+
+/** A session that ends within this time was refused. The next session begins after the same time. */
+const SHORT_MS = 1_000;
+
+/** A store's current session, and the next session once that one is over. */
+export class Connection {
+  readonly #source: RawClient | (() => RawClient);
+  readonly #clock: Clock;
+  readonly #onChange: (session: Session) => void;
+  #session: Session | null = null;
+  #leave: (() => Promise<void>) | null = null;
+  isClosed = false;
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+
+  /**
+   * `source`: a function is called for every session. A client is used for the first session; later
+   * sessions get clients with the same settings. `onChange` is called after every reconnect, and at
+   * the end of a session.
+   */
+  constructor(
+    source: ZookeeperClient | (() => ZookeeperClient),
+    clock: Clock,
+    onChange: (session: Session) => void,
+  ) {
+    this.#source = source as unknown as RawClient | (() => RawClient);
+    this.#clock = clock;
+    this.#onChange = onChange;
+    if (typeof this.#source !== 'function') this.#use(Session.of(this.#source, clock));
+  }
+
+  /** The session, if requests can be sent over it now. */
+  get usable(): Session | null {
+    return !this.isClosed && this.#session?.isUsable === true ? this.#session : null;
+  }
+
+  /** Waits for a session that can send requests. Rejects with `applied: 'no'` if none is ready in time. */
+  async ready(signal?: AbortSignal): Promise<Session> {
+    if (this.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
+    const session = this.#session === null || this.#session.isOver ? this.#next() : this.#session;
+    await session.ready(signal);
+    if (signal?.aborted === true) throw new StoreError('The request was not sent in time', { applied: 'no' });
+    return session;
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    await this.#leave?.();
+  }
+
+  #next(): Session {
+    this.#session?.assertNotClosed();
+    if (this.#clock.monotonicMs() < this.#notBeforeMs)
+      throw new StoreError('ZooKeeper has refused the last session', { applied: 'no' });
+    const source = this.#source;
+    const client = typeof source === 'function' ? source() : this.#session?.another();
+    if (client == null)
+      throw new StoreError('The session has expired, and no other client can be created', { applied: 'no' });
+    return this.#use(new Session(client, true, this.#clock));
+  }
+
+  #use(session: Session): Session {
+    const startedMs = this.#clock.monotonicMs();
+    // The previous session is over, so there is nothing to wait for.
+    void this.#leave?.();
+    this.#session = session;
+    this.#leave = session.use((changed) => {
+      const nowMs = this.#clock.monotonicMs();
+      if (changed.isOver && nowMs - startedMs < SHORT_MS) this.#notBeforeMs = nowMs + SHORT_MS;
+      this.#onChange(changed);
+    });
+    return session;
+  }
+}

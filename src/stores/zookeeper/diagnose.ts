@@ -1,0 +1,178 @@
+import {
+  type Check,
+  type DiagnoseContext,
+  type Finding,
+  fail,
+  ok,
+  runCheck,
+  unknown,
+  type Verdict,
+  warn,
+} from '../../store/finding.ts';
+import { judgeVoters } from '../shared/voters.ts';
+import { isNoAuth } from './calls.ts';
+import { type AclEntry, PERMISSION } from './client.ts';
+import { askServer, type ServerWord } from './server-word.ts';
+import type { Session } from './session.ts';
+
+const VERSION_MIN = [3, 5] as const;
+/** An election takes about a second, and a hold has somewhat more than half of its session. */
+const SESSION_MIN_MS = 5_000;
+/** Where the members keep their configuration. */
+const CONFIG = '/zookeeper/config';
+const PROBE = 'holdfast-doctor';
+
+/** `root`: the node above all lock nodes. */
+export async function diagnose(
+  session: Session,
+  root: string,
+  context: DiagnoseContext,
+): Promise<readonly Finding[]> {
+  const words = await Promise.all(session.members.map((member) => askServer(member, context.clock)));
+  const { requestedMs, grantedMs } = session.timeouts;
+  const checks: Check[] = [
+    { check: 'zookeeper-version', run: () => judgeVersions(words) },
+    { check: 'zookeeper-serving', run: () => judgeServing(words) },
+    { check: 'zookeeper-members', run: async () => judgeMembers(await readConfig(session)) },
+    { check: 'zookeeper-session-limit', run: () => judgeSessionLimit(requestedMs, grantedMs) },
+    { check: 'zookeeper-session', run: () => judgeSession(grantedMs, context.ttlMs) },
+    { check: 'zookeeper-acl', run: () => checkAcl(session, root) },
+  ];
+  return await Promise.all(checks.map(({ check, run }) => runCheck(context, check, run)));
+}
+
+export function judgeVersions(words: readonly ServerWord[]): Verdict {
+  const versions = [...new Set(words.flatMap(({ version }) => version ?? []))].sort();
+  if (versions.length === 0)
+    return unknown(
+      'no member answers the four-letter word srvr',
+      'The store needs ZooKeeper 3.5 or newer, which cannot be seen here.',
+      'Allow it: 4lw.commands.whitelist=srvr.',
+    );
+  const found = `ZooKeeper ${versions.join(' and ')}`;
+  const isOld = (version: string): boolean => {
+    const [major = 0, minor = 0] = version.split('.').map(Number);
+    return major < VERSION_MIN[0] || (major === VERSION_MIN[0] && minor < VERSION_MIN[1]);
+  };
+  if (!versions.some(isOld))
+    return ok(found, 'The store has what it needs for exclusion, fences and handoff.');
+  return fail(found, 'The store was not made for this version.', 'Use ZooKeeper 3.5 or newer.');
+}
+
+function judgeServing(words: readonly ServerWord[]): Verdict {
+  const known = words.filter(({ isServing }) => isServing !== null);
+  const serving = known.filter(({ isServing }) => isServing === true);
+  const of = `${serving.length} of the ${known.length} members that the client knows`;
+  if (serving.length === known.length)
+    return ok(
+      known.length === 0 ? 'the members do not say whether they serve' : `${of} serve`,
+      'The client can go on with any of them.',
+    );
+  const modes = known.flatMap(({ mode }) => mode ?? []);
+  const readOnly = modes.includes('read-only') ? '; one serves read-only clients' : '';
+  return warn(
+    `${of} serve${readOnly}`,
+    'Locks are granted while a majority serves. Until then, the loss of another member may end all grants ' +
+      'and renewals.',
+    'Start the members that are down, or repair the network between the members.',
+  );
+}
+
+/** `null`: the configuration cannot be read. */
+async function readConfig(session: Session): Promise<string | null> {
+  try {
+    return (await session.calls.getData(CONFIG))?.text ?? null;
+  } catch (error) {
+    if (isNoAuth(error)) return null;
+    throw error;
+  }
+}
+
+/** `config`: the content of `/zookeeper/config`; empty on a standalone server. */
+export function judgeMembers(config: string | null): Verdict {
+  if (config === null)
+    return unknown(
+      `${CONFIG} cannot be read`,
+      'How many members may fail cannot be seen here.',
+      'Let the user read it, and name a client without a chroot.',
+    );
+  const servers = config.split('\n').filter((line) => line.startsWith('server.'));
+  const observers = servers.filter((line) => line.includes(':observer')).length;
+  return judgeVoters(
+    Math.max(servers.length - observers, 1),
+    { count: observers, do: 'observe' },
+    'While this member is down nothing is granted. A restart that takes longer than a session ends every ' +
+      'hold.',
+  );
+}
+
+function judgeSessionLimit(requestedMs: number | null, grantedMs: number): Verdict {
+  if (requestedMs === null || requestedMs === grantedMs)
+    return ok(`a session lasts ${grantedMs} ms`, 'The server has agreed to what was asked for.');
+  const limit = grantedMs < requestedMs ? 'maxSessionTimeout' : 'minSessionTimeout';
+  return warn(
+    `a session lasts ${grantedMs} ms; ${requestedMs} ms were asked for`,
+    grantedMs < requestedMs
+      ? 'A process that is silent for longer than the session loses its holds sooner than intended.'
+      : 'A process that dies keeps its locks for longer than intended.',
+    `Change ${limit} of the members, or the session time-out of the client (sessionMs in the URL).`,
+  );
+}
+
+function judgeSession(grantedMs: number, ttlMs: number): Verdict {
+  const found = `a session lasts ${grantedMs} ms; ttlMs is ${ttlMs}`;
+  if (grantedMs < SESSION_MIN_MS)
+    return warn(
+      found,
+      'An election takes about a second, and until there is a leader nothing can be confirmed: holds can ' +
+        'be lost when a leader dies.',
+      `Ask for sessions of at least ${SESSION_MIN_MS} ms (sessionMs in the URL).`,
+    );
+  if (grantedMs > ttlMs)
+    return warn(
+      found,
+      'ZooKeeper does not know ttlMs: the locks of a process that dies are handed on only when its session ' +
+        'ends.',
+      'Ask for a session as long as the TTL (sessionMs in the URL), or raise ttlMs.',
+    );
+  return ok(found, 'The locks of a process that dies are handed on when its session ends.');
+}
+
+async function checkAcl(session: Session, root: string): Promise<Verdict> {
+  const { path, above } = await probePath(session, root);
+  if (!(await session.calls.mayCreate(path)))
+    return fail(
+      `the client may not create nodes under ${above}`,
+      'No lock can be acquired.',
+      `Give the client the permission to create and delete under ${above}, or its user and password.`,
+    );
+  const isOpen = (await readAcl(session, above)).some(
+    ({ permission, id }) => id.scheme === 'world' && (permission & PERMISSION.delete) !== 0,
+  );
+  if (isOpen)
+    return ok(
+      `${above} is open to every client`,
+      'Locks can be acquired. Every client of the ensemble can also remove them.',
+    );
+  return ok(`${above} is open to some clients only`, 'Locks can be acquired.');
+}
+
+/** A node that could be created for a lock, and the node above it, which exists. */
+async function probePath(session: Session, root: string): Promise<{ path: string; above: string }> {
+  let [path, above] = [`${root === '/' ? '' : root}/${PROBE}`, root];
+  while (above !== '/' && (await session.calls.exists(above)) === null) {
+    path = above;
+    above = above.slice(0, above.lastIndexOf('/')) || '/';
+  }
+  return { path, above };
+}
+
+/** Empty when the list cannot be read. */
+async function readAcl(session: Session, path: string): Promise<readonly AclEntry[]> {
+  try {
+    return await session.calls.getAcl(path);
+  } catch (error) {
+    if (isNoAuth(error)) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,252 @@
+import type { RawClient, Watcher } from './client.ts';
+
+interface Socket {
+  destroy?(): void;
+  ref?(): void;
+  unref?(): void;
+}
+
+interface Emitter {
+  removeListener(event: 'notification', listener: Watcher): unknown;
+  listenerCount(event: 'notification'): number;
+}
+
+type OnReply = (error: unknown, response?: { readonly header?: { readonly zxid?: unknown } }) => void;
+
+/** The client's `ConnectionManager`. Another version may lack any of these members. */
+interface Manager {
+  readonly socket?: Socket;
+  readonly state?: number;
+  readonly options?: { readonly sessionTimeout?: number };
+  readonly servers?: readonly { readonly host: string; readonly port: number }[];
+  readonly credentials?: readonly { readonly scheme: string; readonly auth: Buffer }[];
+  readonly connectionStringParser?: { readonly connectionString?: string };
+  readonly watcherManager?: {
+    readonly dataWatchers?: Record<string, Emitter>;
+    readonly childWatchers?: Record<string, Emitter>;
+    readonly existenceWatchers?: Record<string, Emitter>;
+  };
+  onSocketData?: (data: Buffer) => void;
+  onSocketError?: (error: unknown) => void;
+  queue?: (request: unknown, callback?: OnReply) => void;
+  /** Calls back with the next member, after a delay if every member has failed. */
+  findNextServer?: (callback: (server: unknown) => void) => void;
+  readonly connectTimeoutHandler?: NodeJS.Timeout | null;
+  pendingBuffer?: Buffer | null;
+  on?(event: 'state', listener: (state: number) => void): unknown;
+}
+
+const DISCONNECTED = 0;
+const CONNECTING = 1;
+const CLOSING = -1;
+const CLOSED = -2;
+
+/** What the patches of one client have recorded, for every `PatchedClient` of that client. */
+class Patches {
+  /** The transaction of the reply that is being delivered; `null` outside of a delivery. */
+  replyZxid: bigint | null = null;
+  lastError: unknown;
+  readonly onClosing = new Set<() => void>();
+  /** A connection without a pending request does not keep the process alive. */
+  isUnrefd = false;
+  isEnded = false;
+}
+
+/** A client is patched once, however many stores share it. */
+const patched = new WeakMap<Manager, Patches>();
+
+/**
+ * A client of node-zookeeper-client, with additions that a lock needs. Only this class touches the
+ * client's internals. All additions are optional: without them a store recovers more slowly, but is
+ * still safe, because its own deadline ends every hold.
+ */
+export class PatchedClient {
+  readonly raw: RawClient;
+  readonly #manager: Manager | undefined;
+  readonly #patches: Patches;
+  #pending = 0;
+
+  constructor(raw: RawClient) {
+    this.raw = raw;
+    this.#manager = (raw as { readonly connectionManager?: Manager }).connectionManager;
+    this.#patches = this.#manager === undefined ? new Patches() : patchesOf(this.#manager);
+  }
+
+  /**
+   * The transaction of the reply that is being delivered; `null` where it is not visible. A server
+   * applies one write at a time, and replies with the last transaction that it has applied. For a
+   * write that is the write's own transaction.
+   */
+  get replyZxid(): bigint | null {
+    return this.#patches.replyZxid;
+  }
+
+  /** The session time-out that the client asks for; `null` where it is not visible. */
+  get requestedTimeoutMs(): number | null {
+    return this.#manager?.options?.sessionTimeout ?? null;
+  }
+
+  /** The members that the client knows. */
+  get servers(): readonly { readonly host: string; readonly port: number }[] {
+    return this.#manager?.servers ?? [];
+  }
+
+  /** Why the last connection failed, if known. The client does not report that. */
+  get lastError(): unknown {
+    return this.#patches.lastError;
+  }
+
+  forgetError(): void {
+    this.#patches.lastError = undefined;
+  }
+
+  /** The owner of the client has closed it. The client emits no event for that. */
+  get isClosed(): boolean {
+    return this.#manager?.state === CLOSED;
+  }
+
+  /** Calls back when the owner closes the client. The result removes the callback. */
+  onClosing(callback: () => void): () => void {
+    this.#patches.onClosing.add(callback);
+    return () => void this.#patches.onClosing.delete(callback);
+  }
+
+  /**
+   * Connects a client that the store has created. Its connection keeps the process alive only while
+   * a reply is pending. A client that is connected is left alone: a second connection would tear
+   * both down.
+   */
+  connect(): void {
+    this.#patches.isUnrefd = true;
+    if ((this.#manager?.state ?? DISCONNECTED) === DISCONNECTED) this.raw.connect();
+  }
+
+  /** A reply is pending from now on, until `onReply`. */
+  onRequest(): void {
+    this.#pending += 1;
+    if (this.#pending === 1 && this.#patches.isUnrefd) this.#manager?.socket?.ref?.();
+  }
+
+  onReply(): void {
+    this.#pending -= 1;
+    if (this.#pending === 0 && this.#patches.isUnrefd) this.#manager?.socket?.unref?.();
+  }
+
+  /**
+   * Ends the connection, not the session, so that the client connects to another member. By itself
+   * the client never leaves a silent member. False when there is no connection to end.
+   */
+  dropConnection(): boolean {
+    const socket = this.#manager?.socket;
+    if (socket?.destroy === undefined) return false;
+    // The client does not cancel this timer. It would end the next connection, and keep the process
+    // alive.
+    clearTimeout(this.#manager?.connectTimeoutHandler ?? undefined);
+    socket.destroy();
+    return true;
+  }
+
+  /**
+   * Ends the client for good. By itself, a client that is closed while it connects goes on
+   * connecting. It then has a session that never ends, or waits for a silent member for ever.
+   */
+  end(): void {
+    this.#patches.isEnded = true;
+    try {
+      this.raw.close();
+    } catch {
+      // There was no connection yet to send it over.
+    }
+    this.dropConnection();
+  }
+
+  /**
+   * Drops the client's own record of a watch after the connection was lost. Otherwise the client
+   * would set all its watches again after a reconnect, in one packet. The server ends a connection
+   * whose packet has more than about ten thousand watches. Watches of other users of the client
+   * stay.
+   */
+  forgetWatch(path: string, watcher: Watcher): void {
+    const watchers = this.#manager?.watcherManager;
+    for (const kind of [watchers?.dataWatchers, watchers?.childWatchers, watchers?.existenceWatchers]) {
+      const emitter = kind !== undefined && Object.hasOwn(kind, path) ? kind[path] : undefined;
+      emitter?.removeListener('notification', watcher);
+      if (emitter?.listenerCount('notification') === 0) delete kind?.[path];
+    }
+  }
+
+  /**
+   * Another client for the same ensemble, with the same options and credentials; `null` when those
+   * are not visible. A client whose session has expired cannot be used again.
+   */
+  another(): RawClient | null {
+    const address = this.#manager?.connectionStringParser?.connectionString;
+    if (address === undefined) return null;
+    const Client = this.raw.constructor as new (address: string, options: object) => RawClient;
+    const options: Record<string, unknown> = { ...this.#manager?.options };
+    // These two options name the session that has expired.
+    delete options.sessionId;
+    delete options.sessionPassword;
+    const another = new Client(address, options);
+    for (const { scheme, auth } of this.#manager?.credentials ?? []) another.addAuthInfo(scheme, auth);
+    return another;
+  }
+}
+
+function patchesOf(manager: Manager): Patches {
+  let patches = patched.get(manager);
+  if (patches === undefined) {
+    patches = new Patches();
+    patched.set(manager, patches);
+    patch(manager, patches);
+  }
+  return patches;
+}
+
+function patch(manager: Manager, patches: Patches): void {
+  const { queue, findNextServer, onSocketData, onSocketError } = manager;
+  if (typeof queue === 'function') {
+    manager.queue = (request, callback) =>
+      queue.call(manager, request, (error, response) => {
+        const zxid = response?.header?.zxid;
+        patches.replyZxid = Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
+        try {
+          callback?.(error, response);
+        } finally {
+          patches.replyZxid = null;
+        }
+      });
+  }
+  if (typeof findNextServer === 'function') {
+    manager.findNextServer = (callback) =>
+      findNextServer.call(manager, (server) => {
+        if (patches.isEnded) return;
+        callback(server);
+        if (patches.isUnrefd) manager.socket?.unref?.();
+      });
+  }
+  if (typeof onSocketData === 'function') {
+    // The client throws here when a reply has an error code that it does not know. That must end
+    // the connection, not the process.
+    manager.onSocketData = (data) => {
+      try {
+        onSocketData.call(manager, data);
+      } catch {
+        manager.socket?.destroy?.();
+      }
+    };
+  }
+  if (typeof onSocketError === 'function') {
+    manager.onSocketError = (error) => {
+      patches.lastError = error;
+      onSocketError.call(manager, error);
+    };
+  }
+  manager.on?.('state', (state) => {
+    // Half a packet of the old connection must not be read as the start of the new one: the client
+    // could read from it that the session has expired.
+    if (state === CONNECTING) manager.pendingBuffer = null;
+    if (state !== CLOSING && state !== CLOSED) return;
+    for (const callback of [...patches.onClosing]) callback();
+  });
+}
