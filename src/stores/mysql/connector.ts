@@ -1,0 +1,55 @@
+import { InvalidArgumentError } from '../../errors.ts';
+import { firstInstalled } from '../shared/client-library.ts';
+import { MYSQL2, type Mysql2 } from './client-library.ts';
+import type { Connector } from './connection.ts';
+
+/** The part of a mysql2 pool that is used: its settings. */
+export interface MysqlPool {
+  readonly config?: unknown;
+  readonly pool?: unknown;
+  getConnection: unknown;
+}
+
+/**
+ * What says where the server is and who we are. The rest of the user's settings is not for our
+ * statements.
+ */
+const SETTINGS = [
+  ...['host', 'port', 'localAddress', 'socketPath', 'stream', 'ssl', 'compress', 'connectAttributes'],
+  ...['user', 'password', 'password2', 'password3', 'passwordSha1', 'authPlugins', 'authSwitchHandler'],
+  ...['database', 'insecureAuth', 'enableCleartextPlugin', 'enableKeepAlive', 'keepAliveInitialDelay'],
+];
+
+/** Our own limits instead of the library's, and numbers that JavaScript cannot hold as text. */
+const OURS = {
+  charset: 'utf8mb4',
+  connectTimeout: 0,
+  supportBigNumbers: true,
+  bigNumberStrings: true,
+  rowsAsArray: true,
+};
+
+/**
+ * Makes connections like those of this pool. Throws `InvalidArgumentError` for a value that is none.
+ */
+export function connectorOf(pool: MysqlPool): Connector {
+  // The pool of `mysql2/promise` has the other one inside.
+  const inner = ((pool as MysqlPool | null)?.pool ?? pool) as {
+    config?: { connectionConfig?: object };
+  } | null;
+  const config = inner?.config?.connectionConfig;
+  if (config === undefined || typeof config !== 'object')
+    throw new InvalidArgumentError('pool', 'must be a pool of mysql2 or of mysql2/promise');
+  return connectorFrom(config as Record<string, unknown>);
+}
+
+/** Makes connections with these settings of mysql2. */
+export function connectorFrom(config: Readonly<Record<string, unknown>>): Connector {
+  const chosen = SETTINGS.filter((name) => config[name] !== undefined).map((name) => [name, config[name]]);
+  const settings = { ...Object.fromEntries(chosen), ...OURS };
+  return async () => (await load()).createConnection(settings);
+}
+
+export async function load(): Promise<Mysql2> {
+  return (await firstInstalled('MySQL', [MYSQL2])).library;
+}

@@ -1,0 +1,153 @@
+import type { Clock } from '../../clock.ts';
+import { HoldfastError } from '../../errors.ts';
+import type { DiagnoseContext, Finding } from '../../store/finding.ts';
+import type { ClaimRef, ClaimRequest, RenewChange } from '../../store/store.ts';
+import { ConnectionPool } from '../shared/connection-pool.ts';
+import type { RowReading } from '../shared/rows/lock-row.ts';
+import type { KnownRow } from '../shared/rows/poller.ts';
+import type { Operation, RowView } from '../shared/rows/row-operations.ts';
+import type { RowTable } from '../shared/rows/row-server.ts';
+import { Connection, type Connector, type Row } from './connection.ts';
+import { type DiagnosedStore, diagnose } from './diagnose.ts';
+import { failureOf } from './failure.ts';
+import { type LeaseBatch, leaseBatch, type SingleStatement } from './lease-batch.ts';
+import { claimOperation, readingOf, releaseOperation, renewOperation } from './lease-statement.ts';
+import { isMigrated, migrate } from './migrate.ts';
+import { PAGE_ROWS, Pruner } from './pruner.ts';
+import type { Schema } from './schema.ts';
+import { type Statements, statementsFor } from './statements.ts';
+
+export interface LeaseTableOptions {
+  readonly clock: Clock;
+  readonly schema: Schema;
+  readonly migrates: boolean;
+  readonly connections: number;
+  readonly queueMax: number;
+}
+
+/** The table `holdfast_locks` of `migrations/`. */
+export class LeaseTable implements RowTable {
+  readonly kind = 'mysql';
+  readonly label = 'MySQL';
+  /** Far below where the server's numbers end. */
+  readonly fenceMax = 2n ** 62n;
+  readonly #diagnosed: DiagnosedStore;
+  readonly #queueMax: number;
+  readonly #statements: Statements;
+  readonly #pool: ConnectionPool<Connection>;
+  readonly #batch: LeaseBatch;
+  readonly #pruner: Pruner;
+  #isMigrated = false;
+
+  constructor(connector: Connector, view: RowView, options: LeaseTableOptions) {
+    const { clock, schema, migrates, connections, queueMax } = options;
+    this.#diagnosed = { connector, schema, migrates, connections };
+    this.#queueMax = queueMax;
+    this.#statements = statementsFor(schema);
+    this.#pool = new ConnectionPool({
+      clock,
+      max: connections,
+      open: (onClose) => this.#open(connector, options, onClose),
+      failureOf: (error) => (error instanceof HoldfastError ? error : failureOf(error)),
+    });
+    this.#batch = leaseBatch({
+      clock,
+      pool: this.#pool,
+      statements: this.#statements,
+      view: {
+        own: view.own,
+        onLook: (queue) => {
+          if (queue.isNew && queue.isChanged) this.#pruner.onNewRow();
+          view.onLook(queue);
+        },
+      },
+      onMissing: () => {
+        this.#isMigrated = false;
+        this.#pool.replaceAll();
+      },
+    });
+    this.#pruner = new Pruner({
+      clock,
+      statements: this.#statements,
+      readPage: (after) => this.#readPage('', after, true),
+      run: (text, value) => this.#ask({ text, values: [value], isBackground: true }, undefined),
+    });
+  }
+
+  assertOpen(): void {
+    this.#pool.assertOpen();
+  }
+
+  claim(request: ClaimRequest, isContended: boolean) {
+    return claimOperation(request, this.#queueMax, isContended);
+  }
+
+  renew(claim: ClaimRef, change: RenewChange) {
+    return renewOperation(claim, change);
+  }
+
+  release(claim: ClaimRef, isContended: boolean) {
+    return releaseOperation(claim, isContended);
+  }
+
+  run<Answer>(operation: Operation<Answer>, signal: AbortSignal | undefined): Promise<Answer> {
+    return this.#batch.add(operation, signal) as Promise<Answer>;
+  }
+
+  async read(known: readonly KnownRow[], signal?: AbortSignal): Promise<readonly RowReading[]> {
+    const statement = { text: this.#statements.READ, values: [JSON.stringify(known)] };
+    return (await this.#ask({ ...statement, isBackground: signal === undefined }, signal)).map(readingOf);
+  }
+
+  async *list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<RowReading> {
+    for (let after = ''; ; ) {
+      const page = await this.#readPage(prefix, after, false, signal);
+      yield* page;
+      if (page.length < PAGE_ROWS) return;
+      after = page.at(-1)?.row.name ?? '';
+    }
+  }
+
+  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
+    this.assertOpen();
+    return await diagnose(this.#diagnosed, context);
+  }
+
+  async close(): Promise<void> {
+    this.#pruner.close();
+    await this.#pool.close();
+  }
+
+  async #readPage(
+    prefix: string,
+    after: string,
+    isBackground: boolean,
+    signal?: AbortSignal,
+  ): Promise<readonly RowReading[]> {
+    const values = [after, prefix, `${Buffer.byteLength(prefix)}`, prefix];
+    return (await this.#ask({ text: this.#statements.LIST, values, isBackground }, signal)).map(readingOf);
+  }
+
+  #ask(statement: SingleStatement, signal: AbortSignal | undefined): Promise<readonly Row[]> {
+    return this.#batch.add(statement, signal) as Promise<readonly Row[]>;
+  }
+
+  async #open(
+    connector: Connector,
+    { clock, schema, migrates }: LeaseTableOptions,
+    onClose: () => void,
+  ): Promise<Connection> {
+    const connection = await Connection.open(connector, clock, onClose);
+    try {
+      if (!this.#isMigrated && !(await isMigrated(connection, schema))) {
+        if (!migrates) throw schema.missing();
+        await migrate(connection, schema);
+      }
+      this.#isMigrated = true;
+      return connection;
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,95 @@
+import type { Clock, Timer } from '../../clock.ts';
+import { greatest, LockQueue, NOBODY } from '../shared/rows/lock-queue.ts';
+import type { RowReading } from '../shared/rows/lock-row.ts';
+import type { Statements } from './statements.ts';
+
+/** After so many new rows the table is pruned soon, and after fewer in a while. */
+const ROWS = 1_000;
+const SOON_MS = 200;
+const LATER_MS = 60_000;
+/** How many pages of 1,000 rows are looked at each time: more than come, so that the table does not grow. */
+const PAGES = 4;
+export const PAGE_ROWS = 1_000;
+/** A lock that was in use a moment ago may be so again. */
+const IDLE_US = 1_000_000;
+
+export interface PrunerOptions {
+  readonly clock: Clock;
+  readonly statements: Statements;
+  /** The rows after that name, as many as a page has. */
+  readPage(after: string): Promise<readonly RowReading[]>;
+  run(text: string, value: string): Promise<unknown>;
+}
+
+/** Deletes the rows of locks that are not in use any more, as often as new ones are made. */
+export class Pruner {
+  readonly #clock: Clock;
+  readonly #statements: Statements;
+  readonly #readPage: PrunerOptions['readPage'];
+  readonly #run: PrunerOptions['run'];
+  #timer: Timer | null = null;
+  #isRunning = false;
+  #isClosed = false;
+  #made = 0;
+  /** Where the next page begins. */
+  #after = '';
+
+  constructor({ clock, statements, readPage, run }: PrunerOptions) {
+    this.#clock = clock;
+    this.#statements = statements;
+    this.#readPage = readPage;
+    this.#run = run;
+  }
+
+  /** A lock that had no row has one now. */
+  onNewRow(): void {
+    this.#made += 1;
+    if (this.#made === ROWS) this.#start(SOON_MS);
+    else if (this.#timer === null) this.#start(LATER_MS);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #start(ms: number): void {
+    if (this.#isRunning || this.#isClosed) return;
+    this.#timer?.cancel();
+    this.#timer = this.#clock.startTimer(ms, () => void this.#prune());
+  }
+
+  async #prune(): Promise<void> {
+    this.#timer = null;
+    this.#isRunning = true;
+    this.#made = 0;
+    let isLeft = false;
+    try {
+      for (let page = 0; page < PAGES && !this.#isClosed; page += 1)
+        isLeft = (await this.#prunePage()) || isLeft;
+    } catch {
+      // Tried again after the next rows. Nothing depends on when.
+    }
+    this.#isRunning = false;
+    if (this.#made >= ROWS) this.#start(SOON_MS);
+    else if (this.#made > 0 || isLeft) this.#start(LATER_MS);
+  }
+
+  /** Whether there were rows that could not be deleted. */
+  async #prunePage(): Promise<boolean> {
+    const { RAISE_FLOOR, PRUNE } = this.#statements;
+    const page = await this.#readPage(this.#after);
+    this.#after = page.length < PAGE_ROWS ? '' : (page.at(-1)?.row.name ?? '');
+    const idle = page.filter(isIdle).map(({ row }) => row);
+    if (idle.length === 0) return page.length > 0;
+    // First: a floor that is too high does no harm.
+    await this.#run(RAISE_FLOOR, `${greatest(idle.map(({ fence }) => fence))}`);
+    await this.#run(PRUNE, JSON.stringify(idle.map(({ name, version }) => [name, version])));
+    return page.length > idle.length;
+  }
+}
+
+function isIdle(reading: RowReading): boolean {
+  const { row, nowUs } = reading;
+  return row.changedAtUs < nowUs - IDLE_US && new LockQueue(reading, NOBODY).read().length === 0;
+}

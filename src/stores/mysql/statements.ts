@@ -1,0 +1,95 @@
+import type { Schema } from './schema.ts';
+
+/** The server's time in microseconds, whatever time zone the session has: when the statement began. */
+const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
+/**
+ * Numbers come as text: the library would send them as floating point, and fences may be longer
+ * than that.
+ */
+const NUMBER = 'CAST(? AS SIGNED)';
+
+/** An exclusive claim of a lock without other claims. `LAST_INSERT_ID` carries the fence back. */
+const CLAIM = `UPDATE holdfast_locks
+  SET fence = LAST_INSERT_ID(GREATEST(fence + 1, ${NUMBER} + 1, ${NOW})), holder = ?, granted_at = ${NOW},
+    expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?, version = ${NUMBER}
+  WHERE name = ? AND queue IS NULL AND (holder IS NULL OR expires_at <= ${NOW})`;
+
+/** For the claim that holds alone, whether others wait or not. */
+const RENEW = `UPDATE holdfast_locks
+  SET expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = COALESCE(?, note),
+    version = ${NUMBER}
+  WHERE name = ? AND holder = ? AND expires_at > ${NOW}`;
+
+/** For the claim that holds alone, while nobody waits. */
+const RELEASE = `UPDATE holdfast_locks
+  SET holder = NULL, expires_at = ${NOW}, note = '', version = ${NUMBER}
+  WHERE name = ? AND holder = ? AND queue IS NULL AND expires_at > ${NOW}`;
+
+/**
+ * Takes a JSON array of `[name, version]`, and gives one row for each. The queue is left out where the
+ * version is the one that is known already.
+ */
+const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
+    l.ttl_ms, l.note, IF(l.version <=> n.version, NULL, l.queue)
+  FROM holdfast_floor f
+  STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
+    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+    version BIGINT PATH '$[1]'
+  )) n
+  LEFT JOIN holdfast_locks l ON l.name = n.name`;
+
+/**
+ * Takes a JSON array of rows, as `encodeRow` of `lock-row.ts` makes them, and writes all of them or, with
+ * error 1048 (a column cannot be NULL), none: when one of them has another version by now, or when the
+ * floor has risen, which a fence for a pruned row must not be below. The rows are locked in the order in
+ * which they are given, which is that of their names, so that two such statements do not wait for each other.
+ */
+const WRITE = `INSERT INTO holdfast_locks
+    (name, version, fence, holder, granted_at, expires_at, ttl_ms, note, queue)
+  SELECT IF(f.fence = n.floor, n.name, NULL), n.version, n.fence, n.holder, n.granted_at, n.expires_at,
+    n.ttl_ms, n.note, n.queue
+  FROM holdfast_floor f
+  STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
+    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+    was BIGINT PATH '$[1]',
+    version BIGINT PATH '$[2]' ERROR ON ERROR,
+    floor BIGINT PATH '$[3]' ERROR ON ERROR,
+    fence BIGINT PATH '$[4]' ERROR ON ERROR,
+    holder VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
+    granted_at BIGINT PATH '$[6]' ERROR ON ERROR,
+    expires_at BIGINT PATH '$[7]' ERROR ON ERROR,
+    ttl_ms INT PATH '$[8]' ERROR ON ERROR,
+    note LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+    queue LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR
+  )) n
+  WHERE TRUE
+  LOCK IN SHARE MODE
+  ON DUPLICATE KEY UPDATE version = IF(holdfast_locks.version = n.was, n.version, NULL), fence = n.fence,
+    holder = n.holder, granted_at = n.granted_at, expires_at = n.expires_at, ttl_ms = n.ttl_ms, note = n.note,
+    queue = n.queue`;
+
+/** The rows after a name, of names that begin so. */
+const LIST = `SELECT ${NOW}, f.fence, l.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
+    l.ttl_ms, l.note, l.queue
+  FROM holdfast_floor f STRAIGHT_JOIN holdfast_locks l
+  WHERE l.name > ? AND l.name >= ? AND LEFT(l.name, ${NUMBER}) = ?
+  ORDER BY l.name LIMIT 1000`;
+
+/** Before the rows are deleted. Where it fails to be in time, nothing is deleted. */
+const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence, ${NUMBER})`;
+
+const PRUNE = `DELETE l FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+    version BIGINT PATH '$[1]' ERROR ON ERROR
+  )) n STRAIGHT_JOIN holdfast_locks l ON l.name = n.name AND l.version = n.version`;
+
+const ALL = { CLAIM, RENEW, RELEASE, READ, WRITE, LIST, RAISE_FLOOR, PRUNE };
+
+export type Statements = typeof ALL;
+
+/** The statements of a store, with the names of its tables. */
+export function statementsFor(schema: Schema): Statements {
+  const entries = Object.entries(ALL).map(([name, text]) => [name, schema.sql(text)]);
+  return Object.fromEntries(entries) as Statements;
+}
