@@ -1,0 +1,47 @@
+import type { Clock } from '../clock.ts';
+import { StoreError } from '../errors.ts';
+import type { ClaimRef, RenewChange, RenewOutcome, Store } from '../store/store.ts';
+import { WrappedStore } from '../store/wrapped-store.ts';
+import type { SharedHeader } from './shared-slots.ts';
+
+/**
+ * The store as the thread renews through it. A process whose event loop hangs must not keep its
+ * locks for ever: without a turn of the event loop for `withoutTurnMs`, renewals fail.
+ */
+export class AttendedStore extends WrappedStore {
+  readonly #clock: Clock;
+  readonly #header: SharedHeader;
+  readonly #withoutTurnMs: number;
+  /** By claim id. Also those that the core has stopped waiting for. */
+  readonly #pending = new Map<string, Set<Promise<RenewOutcome>>>();
+
+  constructor(store: Store, clock: Clock, header: SharedHeader, withoutTurnMs: number) {
+    super(store);
+    this.#clock = clock;
+    this.#header = header;
+    this.#withoutTurnMs = withoutTurnMs;
+  }
+
+  override renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
+    const agoMs = this.#header.turnAgoMs(this.#clock);
+    if (agoMs > this.#withoutTurnMs) {
+      const seconds = Math.round(agoMs / 1_000);
+      const message = `The event loop of this process has been blocked for ${seconds} s`;
+      return Promise.reject(new StoreError(message, { applied: 'no' }));
+    }
+    const renewal = super.renew(claim, change, signal);
+    const pending = this.#pending.get(claim.id) ?? new Set();
+    this.#pending.set(claim.id, pending.add(renewal));
+    const settle = (): void => {
+      pending.delete(renewal);
+      if (pending.size === 0) this.#pending.delete(claim.id);
+    };
+    renewal.then(settle, settle);
+    return renewal;
+  }
+
+  /** Resolves when the store has answered every renewal of the claim. */
+  async renewalsOf(id: string): Promise<void> {
+    await Promise.allSettled(this.#pending.get(id) ?? []);
+  }
+}

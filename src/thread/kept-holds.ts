@@ -1,0 +1,168 @@
+import { FOREVER_MS, type Timer } from '../clock.ts';
+import type { Core } from '../core.ts';
+import type { LockEvents } from '../events.ts';
+import { HeldClaim } from '../hold/held-claim.ts';
+import { codeOf } from '../util/error-code.ts';
+import type { AttendedStore } from './attended-store.ts';
+import type { FromThread, KeptHold } from './messages.ts';
+import { plainError } from './plain-error.ts';
+import { PublishedDeadline } from './shared-deadline.ts';
+import { type SharedHeader, type Slot, SlotPages } from './shared-slots.ts';
+
+/** How often the thread looks for new holds, and how often in vain before it stops. */
+const LOOK_MS = 250;
+const IDLE_LOOKS_MAX = 4;
+
+interface Kept {
+  readonly held: HeldClaim;
+  readonly slot: Slot;
+}
+
+/** The holds of the process, as its renewal thread keeps them alive: each is a `HeldClaim` here too. */
+export class KeptHolds {
+  readonly #core: Core;
+  readonly #store: AttendedStore;
+  readonly #pages = new SlotPages();
+  readonly #bySlot = new Map<number, Kept>();
+  readonly #byId = new Map<string, Kept>();
+
+  readonly #header: SharedHeader;
+  #timer: Timer | null = null;
+  /** How often in a row there was nothing to keep. */
+  #idleLooks = 0;
+
+  constructor(core: Core, store: AttendedStore, header: SharedHeader, post: (message: FromThread) => void) {
+    this.#core = core;
+    this.#store = store;
+    this.#header = header;
+    core.events.on('renewed', ({ id, tookMs, validForMs }) => {
+      post({ kind: 'renewed', id, tookMs, validForMs });
+    });
+    core.events.on('renewFailed', ({ id, error, tookMs, remainingMs }) => {
+      post({ kind: 'renewFailed', id, error: plainError(error), tookMs, remainingMs });
+    });
+    core.events.on('lost', (event) => {
+      this.#onLost(event);
+      post({ kind: 'lost', id: event.id });
+    });
+  }
+
+  addPage(buffer: SharedArrayBuffer): void {
+    this.#pages.add(buffer);
+  }
+
+  /** Takes on the new holds, and looks again every `LOOK_MS` while there are any. */
+  look(): void {
+    this.#accept();
+    this.#idleLooks = 0;
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    const { clock } = this.#core;
+    this.#timer ??= clock.startTimer(LOOK_MS, () => {
+      this.#timer = null;
+      this.#accept();
+      this.#idleLooks = this.#bySlot.size > 0 ? 0 : this.#idleLooks + 1;
+      if (this.#idleLooks < IDLE_LOOKS_MAX) this.#lookLater();
+      else this.#stopLooking();
+    });
+  }
+
+  #stopLooking(): void {
+    this.#header.isLooking = false;
+    // A hold that was offered just before this is taken on here; a later one comes with a message.
+    this.#accept();
+    if (this.#bySlot.size > 0) {
+      this.#header.isLooking = true;
+      this.look();
+    }
+  }
+
+  #accept(): void {
+    for (const slot of this.#pages.all) {
+      const text = slot.accept();
+      if (text !== null) this.#keep(slot, JSON.parse(text) as KeptHold);
+    }
+  }
+
+  #keep(slot: Slot, hold: KeptHold): void {
+    const core = this.#core;
+    const { name, id, ttlMs, renew, renewEveryMs, sent, validForMs } = hold;
+    const maxHoldMs = hold.maxHoldMs ?? FOREVER_MS;
+    const isLease = core.store.traits.lifetime === 'lease';
+    const deadline = new PublishedDeadline(core.clock, sent, validForMs, isLease);
+    deadline.limitTo(hold.leastMs ?? FOREVER_MS);
+    deadline.slot = slot;
+    const settings = { ...core.settings, ttlMs, renew, renewEveryMs, maxHoldMs };
+    // The mode and the fence are known to the process. Nothing here asks for them.
+    const held = new HeldClaim(core, { name, id }, { kind: 'exclusive' }, settings, 0n, sent, deadline);
+    const kept = { held, slot };
+    this.#bySlot.set(slot.number, kept);
+    this.#byId.set(id, kept);
+    core.renewals.add(held, sent, validForMs);
+  }
+
+  /** The process has given the hold up. From here on the slot can be used for another hold. */
+  drop(number: number): void {
+    const kept = this.#bySlot.get(number);
+    if (kept === undefined) return;
+    const { held, slot } = kept;
+    this.#bySlot.delete(number);
+    this.#byId.delete(held.ref.id);
+    held.detach();
+    this.#core.renewals.remove(held);
+    (held.deadline as PublishedDeadline).slot = null;
+    slot.setFree();
+  }
+
+  /** The store says that something has happened to the claim. False when no hold of it is kept. */
+  renewNow(id: string): boolean {
+    if (!this.#byId.has(id)) this.#accept();
+    const held = this.#byId.get(id)?.held;
+    if (held === undefined) return false;
+    this.#core.renewals.renewNow(held);
+    return true;
+  }
+
+  renewSlotNow(number: number): void {
+    const held = this.#heldIn(number);
+    if (held !== undefined) this.#core.renewals.renewNow(held);
+  }
+
+  checkSlot(number: number): void {
+    const held = this.#heldIn(number);
+    if (held !== undefined) this.#core.renewals.check(held);
+  }
+
+  /** False when the hold is lost. */
+  async extend(number: number, ttlMs: number): Promise<boolean> {
+    const held = this.#heldIn(number);
+    if (held === undefined) return false;
+    try {
+      await this.#core.renewals.extend(held, ttlMs);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === 'HOLD_LOST') return false;
+      throw error;
+    }
+  }
+
+  async stopRenewing(number: number): Promise<void> {
+    const held = this.#heldIn(number);
+    if (held === undefined) return;
+    held.detach();
+    this.#core.renewals.remove(held);
+    // Also those that were not answered in time: one that arrives late would set the claim's time again.
+    await this.#store.renewalsOf(held.ref.id);
+  }
+
+  #heldIn(number: number): HeldClaim | undefined {
+    if (!this.#bySlot.has(number)) this.#accept();
+    return this.#bySlot.get(number)?.held;
+  }
+
+  #onLost({ id, how }: LockEvents['lost']): void {
+    this.#byId.get(id)?.slot.setLost(how);
+  }
+}

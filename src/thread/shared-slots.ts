@@ -1,0 +1,208 @@
+import type { Clock } from '../clock.ts';
+import type { LossReason } from '../errors.ts';
+import type { Instant } from '../store/validity.ts';
+
+/**
+ * Memory that the process and its renewal thread share: one slot for each hold. The process writes a
+ * new hold into a slot, and the thread takes the hold on when it next looks. From then on only the
+ * thread writes to the slot, until it has dropped the hold. A hold that is given up before the
+ * thread has looked costs no message.
+ */
+
+const SLOTS_IN_PAGE = 256;
+
+/** The fields of a slot. Times are whole microseconds by the clock that threads share. */
+const STATE = 0;
+const MONOTONIC_END = 1;
+const WALL_END = 2;
+const TEXT_BYTES = 3;
+const FIELDS = 4;
+const FIELDS_BYTES = SLOTS_IN_PAGE * FIELDS * BigInt64Array.BYTES_PER_ELEMENT;
+
+/** Room for the longest name and owner, in JSON. */
+const TEXT_BYTES_MAX = 2_048;
+const PAGE_BYTES = FIELDS_BYTES + SLOTS_IN_PAGE * TEXT_BYTES_MAX;
+
+/** `NEW`: the thread has not seen it yet. `KEPT`: the thread keeps it alive. */
+const FREE = 0n;
+const NEW = 1n;
+const KEPT = 2n;
+/** A lost hold has the state 3 + the position of the reason. */
+const LOST = 3;
+const REASONS: readonly LossReason[] = ['expired', 'taken', 'session', 'closed', 'released'];
+
+const toMicroseconds = (ms: number): bigint => BigInt(Math.floor(ms * 1_000));
+const toMs = (microseconds: bigint): number => Number(microseconds) / 1_000;
+
+interface Page {
+  readonly fields: BigInt64Array;
+  readonly texts: Buffer;
+}
+
+function pageOf(buffer: SharedArrayBuffer): Page {
+  const fields = new BigInt64Array(buffer, 0, SLOTS_IN_PAGE * FIELDS);
+  return { fields, texts: Buffer.from(buffer, FIELDS_BYTES) };
+}
+
+/** Until when one hold is trusted, why it is lost, and what the thread has to know of it. */
+export class Slot {
+  readonly number: number;
+  readonly #fields: BigInt64Array;
+  readonly #texts: Buffer;
+  readonly #at: number;
+  readonly #textAt: number;
+
+  constructor(number: number, { fields, texts }: Page) {
+    const index = number % SLOTS_IN_PAGE;
+    this.number = number;
+    this.#fields = fields;
+    this.#texts = texts;
+    this.#at = index * FIELDS;
+    this.#textAt = index * TEXT_BYTES_MAX;
+  }
+
+  /** Offers a hold to the thread, with a description of it. */
+  offer(end: Instant, text: string): void {
+    const bytes = this.#texts.write(text, this.#textAt, TEXT_BYTES_MAX, 'utf8');
+    if (bytes === TEXT_BYTES_MAX) throw new RangeError('The description of a hold is too long');
+    this.setEnd(end);
+    this.#store(TEXT_BYTES, BigInt(bytes));
+    this.#store(STATE, NEW);
+  }
+
+  /** Called by the process. False when the thread keeps the hold, and has to be told. */
+  takeBack(): boolean {
+    return Atomics.compareExchange(this.#fields, this.#at + STATE, NEW, FREE) === NEW;
+  }
+
+  /** Called by the thread. The description of a hold that it has not seen yet; else `null`. */
+  accept(): string | null {
+    if (this.#load(STATE) !== NEW) return null;
+    // First: from here on the process leaves the slot alone.
+    if (Atomics.compareExchange(this.#fields, this.#at + STATE, NEW, KEPT) !== NEW) return null;
+    const end = this.#textAt + Number(this.#load(TEXT_BYTES));
+    return this.#texts.toString('utf8', this.#textAt, end);
+  }
+
+  /** The hold is over when either clock has passed its end. */
+  setEnd({ monotonicMs, wallMs }: Instant): void {
+    this.#store(MONOTONIC_END, toMicroseconds(monotonicMs));
+    this.#store(WALL_END, toMicroseconds(wallMs));
+  }
+
+  remainingMs(clock: Clock): number {
+    if (this.lossReason() !== null) return 0;
+    const monotonicMs = toMs(this.#load(MONOTONIC_END)) - clock.monotonicMs();
+    return Math.min(monotonicMs, toMs(this.#load(WALL_END)) - clock.wallMs());
+  }
+
+  setLost(how: LossReason): void {
+    this.#store(STATE, BigInt(LOST + REASONS.indexOf(how)));
+  }
+
+  lossReason(): LossReason | null {
+    return REASONS[Number(this.#load(STATE)) - LOST] ?? null;
+  }
+
+  setFree(): void {
+    this.#store(STATE, FREE);
+  }
+
+  get isFree(): boolean {
+    return this.#load(STATE) === FREE;
+  }
+
+  #load(field: number): bigint {
+    return Atomics.load(this.#fields, this.#at + field);
+  }
+
+  #store(field: number, value: bigint): void {
+    Atomics.store(this.#fields, this.#at + field, value);
+  }
+}
+
+/** The slots, as the process gives them out. The thread is sent each page before its first slot. */
+export class SlotPool {
+  readonly #sendPage: (buffer: SharedArrayBuffer) => void;
+  #page: Page | null = null;
+  #count = 0;
+  /** Given back, oldest first. The thread may not have dropped the hold yet, and still write to it. */
+  readonly #givenBack = new Set<Slot>();
+
+  constructor(sendPage: (buffer: SharedArrayBuffer) => void) {
+    this.#sendPage = sendPage;
+  }
+
+  take(): Slot {
+    const [oldest] = this.#givenBack;
+    if (oldest?.isFree) {
+      this.#givenBack.delete(oldest);
+      return oldest;
+    }
+    const isFull = this.#count % SLOTS_IN_PAGE === 0;
+    const page = this.#page === null || isFull ? this.#newPage() : this.#page;
+    this.#count += 1;
+    return new Slot(this.#count - 1, page);
+  }
+
+  #newPage(): Page {
+    const buffer = new SharedArrayBuffer(PAGE_BYTES);
+    this.#page = pageOf(buffer);
+    this.#sendPage(buffer);
+    return this.#page;
+  }
+
+  giveBack(slot: Slot): void {
+    this.#givenBack.add(slot);
+  }
+}
+
+/** The slots, as the thread sees them. */
+export class SlotPages {
+  readonly #slots: Slot[] = [];
+
+  add(buffer: SharedArrayBuffer): void {
+    const page = pageOf(buffer);
+    for (let count = 0; count < SLOTS_IN_PAGE; count += 1)
+      this.#slots.push(new Slot(this.#slots.length, page));
+  }
+
+  get all(): readonly Slot[] {
+    return this.#slots;
+  }
+}
+
+/** The fields of `SharedHeader`. */
+const TURN = 0;
+const IS_LOOKING = 1;
+const HEADER_FIELDS = 2;
+
+/** What the process and the thread tell each other of themselves. */
+export class SharedHeader {
+  readonly buffer: SharedArrayBuffer;
+  readonly #fields: BigInt64Array;
+
+  constructor(buffer = new SharedArrayBuffer(HEADER_FIELDS * BigInt64Array.BYTES_PER_ELEMENT)) {
+    this.buffer = buffer;
+    this.#fields = new BigInt64Array(buffer);
+  }
+
+  /** The event loop of the process has a turn. */
+  setTurn(clock: Clock): void {
+    Atomics.store(this.#fields, TURN, toMicroseconds(clock.monotonicMs()));
+  }
+
+  /** How long ago that was. */
+  turnAgoMs(clock: Clock): number {
+    return clock.monotonicMs() - toMs(Atomics.load(this.#fields, TURN));
+  }
+
+  /** Whether the thread looks for new holds by itself. */
+  get isLooking(): boolean {
+    return Atomics.load(this.#fields, IS_LOOKING) === 1n;
+  }
+
+  set isLooking(isLooking: boolean) {
+    Atomics.store(this.#fields, IS_LOOKING, isLooking ? 1n : 0n);
+  }
+}

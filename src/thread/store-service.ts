@@ -1,0 +1,116 @@
+import type { Clock } from '../clock.ts';
+import { firstAnswer } from '../store/first-answer.ts';
+import type { Store, Waiter } from '../store/store.ts';
+import { instant } from '../store/validity.ts';
+import type { KeptHolds } from './kept-holds.ts';
+import type { Answer, Arguments, Call, FromThread, Verb } from './messages.ts';
+import { plainError } from './plain-error.ts';
+
+/** A list is sent in parts of at most so many names. */
+const NAMES_MAX = 100;
+
+type Serve<V extends Verb> = (signal: AbortSignal, ...args: Arguments<V>) => Promise<Answer<V>> | Answer<V>;
+
+/** Answers the calls of the process in the thread. */
+export class StoreService {
+  readonly #store: Store;
+  readonly #kept: KeptHolds;
+  readonly #clock: Clock;
+  readonly #post: (message: FromThread) => void;
+  readonly #pending = new Map<number, AbortController>();
+  readonly #watches = new Map<number, AsyncDisposable>();
+  readonly #lists = new Map<number, AsyncIterator<string>>();
+  readonly #verbs: { readonly [V in Verb]: Serve<V> };
+
+  constructor(store: Store, kept: KeptHolds, clock: Clock, post: (message: FromThread) => void) {
+    this.#store = store;
+    this.#kept = kept;
+    this.#clock = clock;
+    this.#post = post;
+    this.#verbs = this.#makeVerbs();
+  }
+
+  serve(call: Call): void {
+    const { number, verb, args } = call;
+    const controller = new AbortController();
+    this.#pending.set(number, controller);
+    const serve = this.#verbs[verb] as (signal: AbortSignal, ...args: unknown[]) => unknown;
+    const answered = (async () => serve(controller.signal, ...args))();
+    answered.then(
+      (value) => {
+        this.#pending.delete(number);
+        this.#post({ kind: 'answer', number, value });
+      },
+      (error: unknown) => {
+        this.#pending.delete(number);
+        this.#post({ kind: 'failure', number, error: plainError(error) });
+      },
+    );
+  }
+
+  abandon(number: number): void {
+    this.#pending.get(number)?.abort();
+  }
+
+  #makeVerbs(): { readonly [V in Verb]: Serve<V> } {
+    const store = this.#store;
+    return {
+      open: () => ({ traits: store.traits, kind: store.kind, monotonicMs: this.#clock.monotonicMs() }),
+      connect: (signal) => firstAnswer(store, signal),
+      claim: (signal, request, hasWaiter) =>
+        store.claim(request, signal, hasWaiter ? this.#waiter(request.id) : undefined),
+      renew: (signal, claim, change) => store.renew(claim, change, signal),
+      release: (signal, claim) => store.release(claim, signal),
+      evict: (signal, claim) => store.evict(claim, signal),
+      read: (signal, name) => store.read(name, signal),
+      watch: (_signal, number, name) => this.#watch(number, name),
+      unwatch: (_signal, number) => this.#unwatch(number),
+      list: (signal, number, prefix) => this.#list(signal, number, prefix),
+      endList: (_signal, number) => this.#endList(number),
+      diagnose: async (signal, limits) =>
+        (await store.diagnose?.({ ...limits, clock: this.#clock, signal })) ?? [],
+      close: () => store.close(),
+      extend: (_signal, slot, ttlMs) => this.#kept.extend(slot, ttlMs),
+      stopRenewing: (_signal, slot) => this.#kept.stopRenewing(slot),
+    };
+  }
+
+  /** Once the claim is held, its wake-ups mean "renew now", and the thread renews. */
+  #waiter(id: string): Waiter {
+    return {
+      wake: (grant) => {
+        if (this.#kept.renewNow(id)) return;
+        this.#post({ kind: 'wake', id, grant: grant ?? null, at: instant(this.#clock) });
+      },
+    };
+  }
+
+  async #watch(number: number, name: string): Promise<void> {
+    const onChange = (): void => this.#post({ kind: 'changed', number });
+    this.#watches.set(number, await this.#store.watch({ name }, onChange));
+  }
+
+  async #unwatch(number: number): Promise<void> {
+    const watch = this.#watches.get(number);
+    this.#watches.delete(number);
+    await watch?.[Symbol.asyncDispose]();
+  }
+
+  async #list(signal: AbortSignal, number: number, prefix: string): Promise<Answer<'list'>> {
+    const list = this.#lists.get(number) ?? this.#store.list(prefix, signal)[Symbol.asyncIterator]();
+    this.#lists.set(number, list);
+    const names: string[] = [];
+    while (names.length < NAMES_MAX) {
+      const next = await list.next();
+      if (next.done === true) return { names, isDone: true };
+      names.push(next.value);
+    }
+    return { names, isDone: false };
+  }
+
+  async #endList(number: number): Promise<void> {
+    const list = this.#lists.get(number);
+    this.#lists.delete(number);
+    await list?.return?.();
+  }
+}

@@ -1,0 +1,176 @@
+import { FOREVER_MS, type Timer } from '../clock.ts';
+import type { Core } from '../core.ts';
+import { Heartbeat } from '../hold/heartbeat.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import type { Renewer } from '../hold/renewer.ts';
+import { type Instant, instant } from '../store/validity.ts';
+import type { FromThread, KeptHold } from './messages.ts';
+import { errorFrom } from './plain-error.ts';
+import type { RenewalThread } from './renewal-thread.ts';
+import { SharedDeadline } from './shared-deadline.ts';
+import { type SharedHeader, type Slot, SlotPool } from './shared-slots.ts';
+
+/** The thread has to see a shorter hold before it next looks by itself (`LOOK_MS`). */
+const SHORT_MS = 3_000;
+
+interface Kept {
+  readonly held: HeldClaim;
+  readonly slot: Slot;
+  /** Set when the thread was asked to renew no more. */
+  stopping: Promise<unknown> | null;
+  isStopped: boolean;
+}
+
+/**
+ * The holds of one Locks whose renewals run in a thread. Here they are only watched: a deadline that
+ * has passed is acted on also when the thread says nothing.
+ */
+export class ThreadRenewals implements Renewer {
+  readonly #core: Core;
+  readonly #thread: RenewalThread;
+  readonly #header: SharedHeader;
+  readonly #slots: SlotPool;
+  /** By claim id. */
+  readonly #kept = new Map<string, Kept>();
+  readonly #heartbeat: Heartbeat;
+  /** Fires at the earliest deadline of all holds, or before it. */
+  #timer: Timer | null = null;
+  #timerDueMs = FOREVER_MS;
+
+  constructor(core: Core, thread: RenewalThread, header: SharedHeader) {
+    this.#core = core;
+    this.#thread = thread;
+    this.#header = header;
+    this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
+    this.#heartbeat = new Heartbeat(core, this, {
+      onBeat: () => header.setTurn(core.clock),
+      onClockJump: () => this.#checkDeadlines(),
+    });
+    thread.onMessage((message) => this.#onMessage(message));
+  }
+
+  get holds(): readonly HeldClaim[] {
+    return [...this.#kept.values()].map(({ held }) => held);
+  }
+
+  get isEmpty(): boolean {
+    return this.#kept.size === 0;
+  }
+
+  deadline(sent: Instant, validForMs: number): SharedDeadline {
+    const { clock, store } = this.#core;
+    return new SharedDeadline(clock, sent, validForMs, store.traits.lifetime === 'lease');
+  }
+
+  add(held: HeldClaim, sent: Instant, validForMs: number): void {
+    const { clock } = this.#core;
+    const deadline = held.deadline as SharedDeadline;
+    const slot = this.#slots.take();
+    slot.offer(deadline.end(), describe(held, sent, validForMs));
+    deadline.slot = slot;
+    this.#kept.set(held.ref.id, { held, slot, stopping: null, isStopped: false });
+    this.#header.setTurn(clock);
+    if (validForMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
+    this.#heartbeat.start();
+    this.#watchUntil(clock.monotonicMs() + held.remainingMs);
+  }
+
+  remove({ ref }: HeldClaim): void {
+    const kept = this.#kept.get(ref.id);
+    if (kept === undefined) return;
+    this.#kept.delete(ref.id);
+    if (!kept.slot.takeBack()) this.#thread.post({ kind: 'drop', slot: kept.slot.number });
+    this.#slots.giveBack(kept.slot);
+  }
+
+  renewNow({ ref }: HeldClaim): void {
+    const kept = this.#kept.get(ref.id);
+    if (kept !== undefined) this.#thread.post({ kind: 'renewNow', slot: kept.slot.number });
+  }
+
+  check({ ref }: HeldClaim): void {
+    const kept = this.#kept.get(ref.id);
+    if (kept !== undefined) this.#thread.post({ kind: 'check', slot: kept.slot.number });
+  }
+
+  async extend(held: HeldClaim, ttlMs: number): Promise<void> {
+    held.assertHeld();
+    const kept = this.#kept.get(held.ref.id);
+    if (kept !== undefined) {
+      const { number } = kept.slot;
+      await this.#core.commands.run((signal) => this.#thread.call('extend', [number, ttlMs], signal));
+    }
+    held.confirm(instant(this.#core.clock), ttlMs, ttlMs);
+    held.moveEnd(ttlMs);
+    held.assertHeld();
+  }
+
+  /** Renewals can be on their way in the thread at any time, so the thread is told to stop first. */
+  inFlight({ ref }: HeldClaim): Promise<unknown> | null {
+    const kept = this.#kept.get(ref.id);
+    if (kept === undefined || kept.isStopped) return null;
+    const stopped = (): void => {
+      kept.isStopped = true;
+    };
+    kept.stopping ??= this.#core.commands
+      .run((signal) => this.#thread.call('stopRenewing', [kept.slot.number], signal))
+      .then(stopped, stopped);
+    return kept.stopping;
+  }
+
+  blockedMs(held: HeldClaim): number {
+    return this.#heartbeat.blockedMs(held);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#heartbeat.stop();
+  }
+
+  #lookNow(): void {
+    this.#header.isLooking = true;
+    this.#thread.post({ kind: 'look' });
+  }
+
+  #onMessage(message: FromThread): void {
+    if (message.kind !== 'lost' && message.kind !== 'renewed' && message.kind !== 'renewFailed') return;
+    const held = this.#kept.get(message.id)?.held;
+    if (held === undefined || !held.checkDeadline()) return;
+    if (message.kind === 'renewed') {
+      const { tookMs, validForMs } = message;
+      this.#core.emit('renewed', held.ref, { tookMs, validForMs });
+    } else if (message.kind === 'renewFailed') {
+      const { tookMs, remainingMs } = message;
+      this.#core.emit('renewFailed', held.ref, { error: errorFrom(message.error), tookMs, remainingMs });
+    }
+  }
+
+  /** The timer may be left over from a hold that is gone: then it only fires too early. */
+  #watchUntil(dueAtMs: number): void {
+    if (dueAtMs >= this.#timerDueMs) return;
+    const { clock } = this.#core;
+    this.#timerDueMs = dueAtMs;
+    this.#timer?.cancel();
+    // At least 1 ms: a rest of a fraction would fire again and again at the same instant.
+    const delayMs = Math.max(dueAtMs - clock.monotonicMs(), 1);
+    this.#timer = clock.startTimer(delayMs, () => this.#checkDeadlines());
+  }
+
+  #checkDeadlines(): void {
+    this.#timerDueMs = FOREVER_MS;
+    let nextMs = FOREVER_MS;
+    for (const { held } of [...this.#kept.values()]) {
+      if (held.checkDeadline()) nextMs = Math.min(nextMs, held.remainingMs);
+    }
+    this.#watchUntil(this.#core.clock.monotonicMs() + nextMs);
+  }
+}
+
+function describe(held: HeldClaim, sent: Instant, validForMs: number): string {
+  const { name, id } = held.ref;
+  const { ttlMs, renew, renewEveryMs, maxHoldMs } = held.settings;
+  const { leastMs } = held.deadline;
+  // JSON makes null of a time without end.
+  const hold: KeptHold = { name, id, ttlMs, renew, renewEveryMs, maxHoldMs, sent, validForMs, leastMs };
+  return JSON.stringify(hold);
+}
