@@ -1,22 +1,24 @@
 import { InvalidArgumentError, StaleFenceError } from '../errors.ts';
 
 /**
- * The resource's side of fencing: it remembers the greatest fence that it has seen for each resource, and lets no smaller one through. A holder that was paused
- * past its lease, and does not know it yet, is stopped here.
+ * The resource's side of fencing. It remembers the greatest fence for each resource and refuses a
+ * smaller one. So it stops a holder that was paused for longer than its lease and does not know that
+ * the lock is lost.
  */
 export interface FenceGate {
   /**
-   * Resolves when this fence is the greatest so far, or the same again; that is remembered. Rejects with `StaleFenceError` when a greater one was seen. Only the
-   * fence of an exclusive hold may be given: two readers have two fences.
+   * Remembers this fence and resolves, when no greater one was seen; the same fence is accepted again.
+   * Rejects with `StaleFenceError` when a greater one was seen. Only the fence of an exclusive hold may be
+   * given: two readers have two fences.
    */
   check(resource: string, fence: bigint): Promise<void>;
 }
 
-/** What a 64-bit column can hold. Every fence of every store fits. */
+/** The greatest value of a 64-bit column. The fences of all stores fit. */
 const FENCE_MAX = 2n ** 63n - 1n;
 
 export function checkFence(resource: string, fence: bigint): void {
-  // Lone surrogates cannot be encoded: databases would store another name, the same for all of them.
+  // Lone surrogates cannot be encoded: a database would store the same character for all of them.
   if (typeof resource !== 'string' || resource === '' || /\p{Cs}/u.test(resource)) {
     throw new InvalidArgumentError('resource', 'must be a string that is not empty, without lone surrogates');
   }

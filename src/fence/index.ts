@@ -1,5 +1,6 @@
 export type { FenceGate } from './fence-gate.ts';
 export { memoryFenceGate } from './memory-fence-gate.ts';
+export { type MysqlFenceOptions, type MysqlTransaction, mysqlFenceGate } from './mysql-fence-gate.ts';
 export { postgresFenceGate } from './postgres-fence-gate.ts';
 export {
   type FencedWrite,

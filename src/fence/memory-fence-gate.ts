@@ -1,6 +1,9 @@
 import { assertNotStale, checkFence, type FenceGate } from './fence-gate.ts';
 
-/** A gate in this process's memory: for a resource that only this process writes to, and for tests. It remembers every resource it was asked about. */
+/**
+ * A fence gate in the memory of this process: for tests, and for a resource that only this process
+ * writes to. It remembers every resource that it has checked.
+ */
 export function memoryFenceGate(): FenceGate {
   const latest = new Map<string, bigint>();
   return {

@@ -3,8 +3,9 @@ import type { Queryable } from '../stores/postgres/queryable.ts';
 import type { FenceGate } from './fence-gate.ts';
 
 /**
- * A gate in the database that the writes go to. Check inside the transaction that writes, so that the two commit together or not at all; check before you read what the write depends
- * on, for an earlier holder that is still writing is waited for:
+ * A fence gate in the database that the writes go to. Check inside the transaction that writes, so
+ * that both commit or neither does. Check before you read what the write depends on: the check waits
+ * for an earlier holder that is still writing.
  *
  * ```ts
  * await client.query('BEGIN');
@@ -13,11 +14,15 @@ import type { FenceGate } from './fence-gate.ts';
  * await client.query('COMMIT');
  * ```
  *
- * Outside a transaction it says what was true at that moment, and protects no write.
+ * Outside a transaction the check says what was true at that moment, and protects no write. Above READ
+ * COMMITTED it rejects with the server's serialization failure (40001) when an earlier holder has
+ * committed since the transaction's snapshot.
  *
- * Uses the table `fences` of the schema that the migrations make; rejects with `UnsupportedError` when it is not there. What the server itself says passes through unchanged.
+ * Uses the table `fences` of the schema that the migrations create, and rejects with
+ * `UnsupportedError` when it is missing. Other errors of the server pass through unchanged.
  *
- * @param tx a `pg` client inside a transaction, a transaction of postgres.js, or anything with a `query(text, values)`; it stays the caller's.
+ * @param tx a `pg` client inside a transaction, a transaction of postgres.js, or anything with a
+ * `query(text, values)`; it stays the caller's.
  */
 export function postgresFenceGate(tx: Queryable, options: PostgresFenceOptions = {}): FenceGate {
   const fences = new Fences(tx, options);

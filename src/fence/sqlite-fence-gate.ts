@@ -2,14 +2,21 @@ import { InvalidArgumentError } from '../errors.ts';
 import { isDatabase, type SqliteDatabase } from '../stores/sqlite/library.ts';
 import { assertNotStale, checkFence, type FenceGate } from './fence-gate.ts';
 
-/** A gate that can also be asked without awaiting. */
+const TABLE = `CREATE TABLE IF NOT EXISTS holdfast_gate
+  (resource TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID`;
+const RAISE = `INSERT INTO holdfast_gate VALUES (?, ?)
+  ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence WHERE excluded.fence >= fence`;
+const LATEST = 'SELECT CAST(fence AS TEXT) AS fence FROM holdfast_gate WHERE resource = ?';
+
+/** A gate that can also be checked synchronously. */
 export interface SqliteFenceGate extends FenceGate {
-  /** `check` for code that cannot await, such as a transaction function of `better-sqlite3`. Throws where `check` rejects. */
+  /** For code that cannot await, such as a transaction of `better-sqlite3`. Throws where `check` rejects. */
   checkSync(resource: string, fence: bigint): void;
 }
 
 /**
- * A gate in the database that the writes go to. Check inside the transaction that writes, so that the two commit together or not at all:
+ * A fence gate in the database that the writes go to. Check inside the transaction that writes, so that
+ * both commit or neither does:
  *
  * ```ts
  * db.exec('BEGIN IMMEDIATE');
@@ -18,9 +25,11 @@ export interface SqliteFenceGate extends FenceGate {
  * db.exec('COMMIT');
  * ```
  *
- * When the write depends on something read before, check once before reading as well: from then on no earlier holder can change it.
+ * When the write depends on something read before, check before reading as well: from then on no
+ * earlier holder can change it.
  *
- * Keeps its table, `holdfast_gate`, in the database. What the database itself throws, busy among it, passes through unchanged.
+ * Keeps its table, `holdfast_gate`, in the database. Errors of the database, "busy" included, pass
+ * through unchanged.
  *
  * @param db a database of `node:sqlite`, `better-sqlite3` or `libsql`; it stays the caller's.
  */
@@ -28,19 +37,10 @@ export function sqliteFenceGate(db: SqliteDatabase): SqliteFenceGate {
   if (!isDatabase(db)) throw new InvalidArgumentError('db', 'must be a SQLite database');
   const checkSync = (resource: string, fence: bigint): void => {
     checkFence(resource, fence);
-    // Each time, because a table that was made in a transaction goes when that is rolled back.
-    db.exec(
-      'CREATE TABLE IF NOT EXISTS holdfast_gate (resource TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID',
-    );
-    const { changes } = db
-      .prepare(
-        'INSERT INTO holdfast_gate VALUES (?, ?) ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence WHERE excluded.fence >= fence',
-      )
-      .run(resource, fence);
-    if (Number(changes) === 1) return;
-    const rows = db
-      .prepare('SELECT CAST(fence AS TEXT) AS fence FROM holdfast_gate WHERE resource = ?')
-      .all(resource);
+    // Each time, because a rollback also removes a table that was made in the transaction.
+    db.exec(TABLE);
+    if (Number(db.prepare(RAISE).run(resource, fence).changes) === 1) return;
+    const rows = db.prepare(LATEST).all(resource);
     assertNotStale(resource, fence, BigInt((rows[0] as { fence: string }).fence));
   };
   return {
