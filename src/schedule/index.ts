@@ -1,0 +1,3 @@
+export { type Schedule, type ScheduleOptions, schedule } from './schedule.ts';
+export type { SlotSource } from './slots.ts';
+export type { Tick } from './tick.ts';

@@ -1,0 +1,104 @@
+import type { Core } from '../core.ts';
+import { EXCLUSIVE } from '../primitives/mutex.ts';
+import type { ClaimRef } from '../store/store.ts';
+import { DONE, slotIn, slotName, slotPrefix, storedName } from '../use.ts';
+import { backoff, pause } from '../util/backoff.ts';
+import { isStoreError } from '../util/error-code.ts';
+import { metadataIn } from '../view.ts';
+
+/** The note of a slot's claim until its run has ended. */
+const STARTED = '{"schedule":"started"}';
+const RETRY = { min: 50, max: 1_000 };
+
+/** What the store remembers of a slot. */
+export interface RememberedSlot {
+  readonly slotMs: number;
+  readonly isDone: boolean;
+}
+
+interface TakeOptions {
+  readonly rememberMs: number;
+  readonly note: 'started' | 'done';
+  /** Asked after each failure of the store. */
+  readonly isPointless: () => boolean;
+  /** Ends the wait for a store that fails. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * What the store remembers of the slots of one schedule. Each slot has a claim of its own that is
+ * never released, so at most one process is ever granted it.
+ */
+export class SlotMemory {
+  readonly #core: Core;
+  readonly #schedule: string;
+
+  constructor(core: Core, schedule: string) {
+    this.#core = core;
+    this.#schedule = schedule;
+  }
+
+  /** Whether a process has taken this slot's claim. */
+  async isTaken(slotMs: number): Promise<boolean> {
+    const claims = await this.#core.read(slotName(this.#schedule, slotMs));
+    return claims.some((claim) => claim.granted);
+  }
+
+  /**
+   * Takes the slot's claim. `null` when another process has it, or when the store did not answer
+   * before it became pointless. A lost reply is asked for again by the same id. Nothing is cleaned
+   * up: the claim may stand without a run, and then its slot is missed.
+   */
+  async take(slotMs: number, options: TakeOptions): Promise<ClaimRef | null> {
+    const { clock, commands, nextId, record, store } = this.#core;
+    const ref = { name: slotName(this.#schedule, slotMs), id: nextId() };
+    const note = options.note === 'done' ? DONE : STARTED;
+    const terms = { mode: EXCLUSIVE, ttlMs: options.rememberMs, wait: false, note };
+    for (let failures = 0; ; failures += 1) {
+      try {
+        const request = { ...ref, ...terms, fenceAbove: record.fenceSeen };
+        const { granted } = await commands.run((signal) => store.claim(request, signal));
+        return granted ? ref : null;
+      } catch (error) {
+        if (!isStoreError(error)) throw error;
+        await pause(clock, backoff(clock, failures, RETRY), options.signal && { signal: options.signal });
+        if (options.isPointless()) return null;
+      }
+    }
+  }
+
+  /** The run of a slot that was taken at its start has ended. Only `last()` depends on it. */
+  async finish(claim: ClaimRef, rememberMs: number): Promise<void> {
+    const { commands, store } = this.#core;
+    await commands.run((signal) => store.renew(claim, { ttlMs: rememberMs, note: DONE }, signal));
+  }
+
+  /** The latest slot that is remembered, or is being run. */
+  async latest(): Promise<RememberedSlot | null> {
+    const [remembered, running] = await Promise.all([this.#latestRemembered(), this.#running()]);
+    if (running !== null && running >= (remembered?.slotMs ?? running)) {
+      return { slotMs: running, isDone: remembered?.slotMs === running && remembered.isDone };
+    }
+    return remembered;
+  }
+
+  async #latestRemembered(): Promise<RememberedSlot | null> {
+    let latestMs: number | null = null;
+    for await (const name of this.#core.store.list(slotPrefix(this.#schedule))) {
+      const slotMs = slotIn(name);
+      if (slotMs !== null && slotMs > (latestMs ?? Number.NEGATIVE_INFINITY)) latestMs = slotMs;
+    }
+    if (latestMs === null) return null;
+    const claims = await this.#core.read(slotName(this.#schedule, latestMs));
+    return { slotMs: latestMs, isDone: claims.some(({ note }) => note === DONE) };
+  }
+
+  /** The slot of the run in progress. An extra run has none. */
+  async #running(): Promise<number | null> {
+    const claims = await this.#core.read(storedName('schedule', this.#schedule));
+    const holder = claims.find((claim) => claim.granted);
+    const slot = metadataIn(holder?.note ?? null)?.slot;
+    const slotMs = typeof slot === 'string' ? Date.parse(slot) : Number.NaN;
+    return Number.isNaN(slotMs) ? null : slotMs;
+  }
+}

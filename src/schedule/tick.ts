@@ -1,0 +1,73 @@
+import type { Core } from '../core.ts';
+import type { HeldClaim } from '../hold/held-claim.ts';
+import { ClaimHold, type Hold } from '../hold/hold.ts';
+import { onAbort } from '../util/abort.ts';
+import type { JsonObject } from '../util/json.ts';
+import { metadataIn } from '../view.ts';
+
+/** One run of a schedule. */
+export interface Tick {
+  /** The schedule. */
+  readonly name: string;
+  /** What the run is known by. For an extra run of `runNow`: when it was asked for. */
+  readonly slot: Date;
+  /** How long after its slot the run started, by this process's clock. */
+  readonly lateMs: number;
+  /** The schedule's own claim, which keeps runs apart. Its fence rises from run to run. */
+  readonly hold: Hold;
+  /** Aborts when the hold is lost, and when the schedule is stopped. */
+  readonly signal: AbortSignal;
+}
+
+/** The stored note also has the slot, which is no part of the user's metadata. */
+class TickHold extends ClaimHold {
+  readonly #metadata: JsonObject | null;
+
+  constructor(core: Core, held: HeldClaim, note: string) {
+    super(core, held);
+    this.#metadata = metadataIn(note);
+  }
+
+  override get metadata(): JsonObject | null {
+    return this.#metadata;
+  }
+}
+
+interface TickTerms {
+  readonly name: string;
+  readonly slotMs: number;
+  /** The user's metadata, encoded. */
+  readonly note: string;
+  /** Aborts when the schedule is stopped. */
+  readonly stopped: AbortSignal;
+}
+
+export class RunTick implements Tick {
+  readonly name: string;
+  readonly slot: Date;
+  readonly lateMs: number;
+  readonly hold: Hold;
+  readonly #controller = new AbortController();
+  readonly #stopListening: readonly (() => void)[];
+
+  constructor(core: Core, held: HeldClaim, { name, slotMs, note, stopped }: TickTerms) {
+    this.name = name;
+    this.slot = new Date(slotMs);
+    this.lateMs = Math.max(0, core.clock.wallMs() - slotMs);
+    this.hold = new TickHold(core, held, note);
+    this.#stopListening = [this.hold.signal, stopped].map((signal) =>
+      onAbort(signal, () => this.#controller.abort(signal.reason)),
+    );
+  }
+
+  /** Asking for it checks the deadline of the hold, as `hold.signal` does. */
+  get signal(): AbortSignal {
+    void this.hold.signal;
+    return this.#controller.signal;
+  }
+
+  /** The function has ended: no later stop or loss concerns it. */
+  end(): void {
+    for (const stop of this.#stopListening) stop();
+  }
+}
