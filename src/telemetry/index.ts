@@ -1,0 +1,2 @@
+/** OpenTelemetry metrics and traces: `holdfast/otel`. */
+export { type InstrumentOptions, instrument } from './instrument.ts';
