@@ -1,0 +1,54 @@
+import type { Timeline, TimelineSpan } from '../../api.ts';
+
+/** Everything that was seen of one owner. */
+export interface Lane {
+  readonly key: string;
+  readonly owner: string | null;
+  readonly spans: readonly TimelineSpan[];
+}
+
+export interface Lanes {
+  readonly lanes: readonly Lane[];
+  /** How many owners are left out. */
+  readonly more: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** When nothing was sampled, also before the first sample. */
+  readonly gaps: Timeline['gaps'];
+}
+
+const LANES_MAX = 24;
+/** A shorter window would make one sample look like a long time. */
+const WINDOW_MIN_MS = 30_000;
+/** A longer one would make every bar a hair. */
+const WINDOW_MAX_MS = 15 * 60_000;
+
+/**
+ * One lane for each owner, those seen last first to be kept, in the order in which they were first
+ * seen. A claim without an owner has a lane of its own.
+ */
+export function lanesOf(timeline: Timeline, nowMs: number): Lanes {
+  const toMs = Math.max(nowMs, timeline.toMs ?? nowMs);
+  const firstMs = Math.max(timeline.fromMs ?? toMs, toMs - WINDOW_MAX_MS);
+  const fromMs = Math.min(firstMs, toMs - WINDOW_MIN_MS);
+  const byOwner = new Map<string, TimelineSpan[]>();
+  for (const span of timeline.spans) {
+    if (span.toMs < fromMs) continue;
+    const key = span.owner === null ? `claim ${span.id}` : `owner ${span.owner}`;
+    const spans = byOwner.get(key);
+    if (spans === undefined) byOwner.set(key, [span]);
+    else spans.push(span);
+  }
+  const lastSeen = (spans: readonly TimelineSpan[]): number =>
+    Math.max(...spans.map(({ toMs, state, isOpen }) => toMs + (isOpen && state === 'held' ? 1 : 0)));
+  const all = [...byOwner].map(([key, spans]) => ({ key, owner: spans[0]?.owner ?? null, spans }));
+  const kept = all.sort((a, b) => lastSeen(b.spans) - lastSeen(a.spans)).slice(0, LANES_MAX);
+  const began = (lane: Lane): number => Math.min(...lane.spans.map(({ fromMs }) => fromMs));
+  return {
+    lanes: kept.sort((a, b) => began(a) - began(b)),
+    more: all.length - kept.length,
+    fromMs,
+    toMs,
+    gaps: fromMs < firstMs ? [{ fromMs, toMs: firstMs }, ...timeline.gaps] : timeline.gaps,
+  };
+}
