@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { extname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { FencedRegister, type RegisterRequest } from './fenced-register.ts';
+import type { History, HistoryEvent, Note } from './history.ts';
+import type { WorkerLine, WorkerPlan } from './worker-messages.ts';
+
+const PIPES = ['ignore', 'ignore', 'pipe', 'pipe', 'ipc'] as const;
+
+/** One worker process, as its parent sees it. */
+export class Worker {
+  readonly plan: WorkerPlan;
+  readonly child: ChildProcess;
+  /** Its present holds: the process number, and the last moment at which it surely held. */
+  readonly holds = new Map<number, { readonly lock: string; at: number }>();
+  exited: Promise<void> = Promise.resolve();
+  isStopped = false;
+  hasStarted = false;
+  hasEnded = false;
+  stderr = '';
+
+  constructor(plan: WorkerPlan, child: ChildProcess) {
+    this.plan = plan;
+    this.child = child;
+  }
+
+  get isRunning(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+}
+
+/** Starts workers and collects the history. */
+export class Crew {
+  readonly history: History = [];
+  readonly members: Worker[] = [];
+  readonly #register = new FencedRegister();
+  readonly #origin: bigint;
+  /** Why the adapter could not be made, while no worker has had one. */
+  startProblem: string | null = null;
+  startFailures = 0;
+  readonly #killAll = (): void => {
+    for (const member of this.running) member.child.kill('SIGKILL');
+  };
+
+  constructor(origin: bigint) {
+    this.#origin = origin;
+    process.once('exit', this.#killAll);
+  }
+
+  get running(): Worker[] {
+    return this.members.filter((member) => member.isRunning);
+  }
+
+  get hasStarted(): boolean {
+    return this.members.some((member) => member.hasStarted);
+  }
+
+  now(): number {
+    return Number(process.hrtime.bigint() - this.#origin);
+  }
+
+  note(note: Note, lock = ''): void {
+    this.history.push({ at: this.now(), process: -1, type: 'info', op: 'lost', lock, note });
+  }
+
+  start(plan: WorkerPlan, env: NodeJS.ProcessEnv): Worker {
+    const file = join(__dirname, `worker${extname(__filename)}`);
+    // From the sources, which Node.js 20 cannot run by itself.
+    const loader = file.endsWith('.ts') ? ['--import', 'tsx'] : [];
+    const args = ['--expose-gc', '--max-old-space-size=300', ...loader, file, JSON.stringify(plan)];
+    const child = spawn(process.execPath, args, { stdio: [...PIPES], env: { ...process.env, ...env } });
+    const member = new Worker(plan, child);
+    member.exited = this.#follow(member);
+    this.members.push(member);
+    return member;
+  }
+
+  async #follow(member: Worker): Promise<void> {
+    const { child } = member;
+    child.stderr?.on('data', (data: Buffer) => {
+      member.stderr = (member.stderr + data.toString()).slice(-2_000);
+    });
+    child.on('message', (message) => {
+      const reply = this.#register.apply(message as RegisterRequest);
+      child.send(reply, () => {});
+    });
+    child.on('error', () => {});
+    const lines = createInterface({ input: child.stdio[3] as Readable });
+    lines.on('line', (line) => this.#read(member, JSON.parse(line) as WorkerLine));
+    const closed = new Promise<void>((resolve) => lines.once('close', resolve));
+    await new Promise<void>((resolve) => child.once('exit', () => resolve()));
+    await closed;
+    this.#onExit(member);
+  }
+
+  #read(member: Worker, line: WorkerLine): void {
+    if ('held' in line) {
+      const hold = member.holds.get(line.held.process);
+      if (hold !== undefined) hold.at = line.held.at;
+      return;
+    }
+    const { event } = line;
+    this.history.push(event);
+    if (event.note?.kind === 'adapter') member.hasStarted = true;
+    else if (event.note?.kind === 'end') member.hasEnded = true;
+    else if (event.note?.kind === 'problem' && event.note.what === 'start') {
+      this.startProblem = event.note.text;
+      this.startFailures += 1;
+    } else this.#follows(member, event);
+  }
+
+  #follows(member: Worker, event: HistoryEvent): void {
+    const { process, op, type, lock, at } = event;
+    if (op === 'acquire' && type === 'ok') member.holds.set(process, { lock, at });
+    else if ((op === 'release' || op === 'lost') && type === 'invoke') member.holds.delete(process);
+  }
+
+  /** The process is gone, and so is its belief in what it held. */
+  #onExit(member: Worker): void {
+    const { child, plan, holds } = member;
+    for (const [process, { lock, at }] of holds) {
+      this.history.push({ at, process, type: 'invoke', op: 'lost', lock });
+      this.history.push({ at: this.now(), process, type: 'info', op: 'lost', lock });
+    }
+    const how = child.signalCode ?? `exit code ${child.exitCode}`;
+    const isKilled = child.signalCode === 'SIGKILL';
+    const isExpected = isKilled || member.hasEnded || !member.hasStarted;
+    const processes = plan.workloads.map((_, n) => plan.firstProcess + n);
+    this.note({ kind: 'exit', worker: plan.worker, how, isExpected, processes });
+  }
+
+  /** Asks all workers to end, waits for them, and kills those that do not. */
+  async end(limitMs: number): Promise<void> {
+    const hard = setTimeout(this.#killAll, limitMs);
+    for (const { child } of this.running) {
+      child.kill('SIGCONT');
+      child.send('end', () => {});
+    }
+    await Promise.all(this.members.map((member) => member.exited));
+    clearTimeout(hard);
+    process.off('exit', this.#killAll);
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * One event of a run. An operation begins with `invoke` and ends with `ok` (done), `fail` (surely not
+ * done) or `info` (unknown, as after an error or the death of the process).
+ *
+ * A holder believes that it holds from the `ok` of its `acquire` to the `invoke` of its `release` or
+ * `lost`. A `lost` begins at the last moment at which the library said that the lock was held, and ends
+ * when the holder noticed. A `lost` without `invoke` ends the belief where it stands.
+ */
+export interface HistoryEvent {
+  /** Nanoseconds since the run began, by the monotonic clock of the host. */
+  at: number;
+  /** One task of one worker process; a replaced worker has new numbers. -1: the kit itself. */
+  process: number;
+  type: 'invoke' | 'ok' | 'fail' | 'info';
+  op: 'acquire' | 'release' | 'lost' | 'read' | 'write';
+  lock: string;
+  /** In decimal. On `read` and `write`: the register checks it. */
+  fence?: string;
+  /** Of a register, on `read` and `write`. On `acquire`: the permits of a hold that is not exclusive. */
+  value?: number;
+  /** What the kit itself did or saw; only on events of type `info`. */
+  note?: Note;
+}
+
+/** What happened in a run, by time. */
+export type History = HistoryEvent[];
+
+/** Recorded beside the operations, so that a stored history can be judged like a fresh one. */
+export type Note =
+  | RunNote
+  | { kind: 'adapter'; name: string; isFair: boolean }
+  /** How many permits the lock of this event has. */
+  | { kind: 'capacity'; permits: number }
+  | { kind: 'fault'; fault: string }
+  /** Between them no fault is active, but for a kill at the beginning. `lagMs`: how late timers fired. */
+  | { kind: 'calm'; isOn: boolean; lagMs?: number }
+  | { kind: 'exit'; worker: number; how: string; isExpected: boolean; processes: number[] }
+  | { kind: 'problem'; worker: number; what: Problem; text: string }
+  | { kind: 'state'; worker: number; heap: number; listeners: number }
+  /** After the run: whether a new process could acquire the lock, and how long that took. */
+  | { kind: 'recovery'; isFree: boolean; tookMs: number }
+  | { kind: 'keys'; count: number }
+  | { kind: 'end' };
+
+/** `start`: the adapter could not be made, which is no finding while connections fail. */
+export type Problem = 'rejection' | 'exception' | 'warning' | 'hang' | 'start';
+
+/** The settings of the run, at its beginning. */
+export interface RunNote {
+  kind: 'run';
+  server: string;
+  seed: number;
+  ttlMs: number;
+  seconds: number;
+  workers: number;
+  faults: readonly string[];
+}
+
+/** JSON lines: one event a line. */
+export function formatHistory(history: History): string {
+  return history.map((event) => `${JSON.stringify(event)}\n`).join('');
+}
+
+/** Throws a `SyntaxError` that names the line. */
+export function parseHistory(text: string): History {
+  return text.split('\n').flatMap((line, n) => {
+    if (line.trim() === '') return [];
+    try {
+      return [checked(JSON.parse(line) as HistoryEvent)];
+    } catch (error) {
+      throw new SyntaxError(`line ${n + 1} is not an event of a history: ${(error as Error).message}`);
+    }
+  });
+}
+
+const TYPES: ReadonlySet<unknown> = new Set(['invoke', 'ok', 'fail', 'info']);
+const OPS: ReadonlySet<unknown> = new Set(['acquire', 'release', 'lost', 'read', 'write']);
+
+function checked(event: HistoryEvent): HistoryEvent {
+  const isRight =
+    typeof event === 'object' &&
+    event !== null &&
+    Number.isFinite(event.at) &&
+    Number.isInteger(event.process) &&
+    TYPES.has(event.type) &&
+    OPS.has(event.op) &&
+    typeof event.lock === 'string';
+  if (!isRight) throw new Error('at, process, type, op and lock are needed');
+  return event;
+}

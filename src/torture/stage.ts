@@ -1,0 +1,164 @@
+import { InvalidArgumentError } from '../errors.ts';
+import type { BackendKind, Route } from './backends/backend.ts';
+import { startBackend } from './backends/start-backend.ts';
+import { EXTREME_FAULTS, LINK_FAULTS, PROCESS_FAULTS, SERVER_FAULTS } from './faults.ts';
+import { type ClockShim, makeClockShim } from './servers/clock-shim.ts';
+import { type EtcdMember, etcdLeader } from './servers/etcd.ts';
+import { startFaultProxy } from './servers/fault-proxy.ts';
+import { exchange } from './servers/ports.ts';
+import type { Server } from './servers/server.ts';
+import { type Member, memberWithMode } from './servers/zookeeper.ts';
+
+/** What `server` may name, and the backend that is started for it. */
+const KINDS: Readonly<Record<string, BackendKind>> = {
+  redis: 'redis',
+  'redis+sentinel': 'sentinel',
+  'redis+cluster': 'cluster',
+  redlock: 'redlock',
+  postgres: 'postgres',
+  etcd: 'etcd',
+  zookeeper: 'zookeeper',
+  sqlite: 'sqlite',
+  mysql: 'mysql',
+};
+export const SERVERS: readonly string[] = Object.keys(KINDS);
+
+const PORTS: Readonly<Record<string, number>> = {
+  redis: 6379,
+  'redis+cluster': 6379,
+  redlock: 6379,
+  postgres: 5432,
+  postgresql: 5432,
+  mysql: 3306,
+  etcd: 2379,
+  zookeeper: 2181,
+};
+const NODES = 3;
+
+/** Where a torture takes place: servers, connections to them that fail on request, and clocks. */
+export interface Stage {
+  readonly servers: readonly Server[];
+  readonly serverClock: ClockShim | null;
+  readonly isSessionBound: boolean;
+  readonly killSignal: NodeJS.Signals;
+  leader?(): Promise<Server>;
+  route(): Promise<Route>;
+  /** How many keys a Redis has; `null` where that says nothing. */
+  keys(): Promise<number | null>;
+  /** Which faults it can have, those included that are only injected on request. */
+  readonly faults: readonly string[];
+  readonly ttlMs: number;
+  stop(): Promise<void>;
+}
+
+/** Starts the server that is named, or puts proxies in front of the one at this URL. */
+export async function openStage(server: string, faults: readonly string[] | undefined): Promise<Stage> {
+  const kind = KINDS[server];
+  if (kind !== undefined) return await ownStage(kind, faults?.includes('server-clock') === true);
+  if (!/^[a-z][a-z+]*:\/\//i.test(server))
+    throw new InvalidArgumentError(
+      'server',
+      `must be a URL or one of ${SERVERS.join(', ')}; got "${server}"`,
+    );
+  return remoteStage(server);
+}
+
+async function ownStage(kind: BackendKind, withClock: boolean): Promise<Stage> {
+  const isRedis = kind === 'redis' || kind === 'redlock' || kind === 'sentinel';
+  const serverClock = withClock && isRedis ? makeClockShim() : null;
+  const env = serverClock === null ? {} : { env: serverClock.env };
+  const backend = await startBackend(kind, { nodes: NODES, isDurable: true, ...env });
+  const leader = leaderOf(kind, backend.servers);
+  const hasServers = backend.servers.length > 0;
+  return {
+    servers: backend.servers,
+    serverClock,
+    isSessionBound: kind === 'postgres',
+    killSignal: kind === 'postgres' ? 'SIGQUIT' : 'SIGKILL',
+    ...(leader === undefined ? {} : { leader }),
+    route: () => backend.route(),
+    keys: async () => (isRedis ? await countKeys(backend.servers) : null),
+    faults: [
+      ...PROCESS_FAULTS,
+      ...(hasServers ? [...LINK_FAULTS, 'freeze', 'restart'] : []),
+      ...(leader === undefined ? [] : ['failover']),
+      ...(isRedis ? ['wipe'] : []),
+      ...(serverClock === null ? [] : ['server-clock']),
+    ],
+    // A lease of etcd and a session of ZooKeeper end up to a second late.
+    ttlMs: kind === 'etcd' || kind === 'zookeeper' ? 3_000 : 2_000,
+    async stop() {
+      await backend.stop();
+      serverClock?.remove();
+    },
+  };
+}
+
+function leaderOf(kind: BackendKind, servers: readonly Server[]): (() => Promise<Server>) | undefined {
+  const address = (port: number): string => `127.0.0.1:${port}`;
+  // The URL of a member has the port for clients; its first free port is not used.
+  const portOf = ({ url }: Server): number => Number(/:(\d+)$/.exec(url)?.[1] ?? 0);
+  if (kind === 'etcd') {
+    const members = servers.map((server, n): EtcdMember => {
+      const port = portOf(server);
+      return { name: `m${n}`, address: address(port), port, server };
+    });
+    return async () => (await etcdLeader(members)).server;
+  }
+  if (kind === 'zookeeper') {
+    const members = servers.map((server): Member => {
+      const port = portOf(server);
+      return { address: address(port), port, server, links: [] };
+    });
+    return async () => (await memberWithMode(members, ['leader', 'standalone'])).server;
+  }
+  return undefined;
+}
+
+async function countKeys(servers: readonly Server[]): Promise<number> {
+  const counts = await Promise.all(
+    servers.map(async ({ port }) =>
+      Number(/:(\d+)/.exec(await exchange(port, 'DBSIZE\r\n', 5_000))?.[1] ?? 0),
+    ),
+  );
+  return Math.max(...counts);
+}
+
+/** A server that is not ours: its processes and their connections fail, not the server. */
+function remoteStage(url: string): Stage {
+  const [, scheme = '', user = '', hosts = '', rest = ''] =
+    /^([^:]+):\/\/([^@/]*@)?([^/?]*)(.*)$/.exec(url) ?? [];
+  const proxied: { stop(): Promise<void> }[] = [];
+  return {
+    servers: [],
+    serverClock: null,
+    isSessionBound: false,
+    killSignal: 'SIGKILL',
+    faults: [...PROCESS_FAULTS, ...LINK_FAULTS],
+    ttlMs: 2_000,
+    keys: async () => null,
+    async route() {
+      const targets = hosts.split(',').map((each) => {
+        const [, host = '', port] = /^(.*?)(?::(\d+))?$/.exec(each) ?? [];
+        return { host, port: Number(port ?? PORTS[scheme] ?? 0) };
+      });
+      const proxies = await Promise.all(targets.map(({ host, port }) => startFaultProxy(port, host)));
+      proxied.push(...proxies);
+      const through = proxies.map(({ port }) => `127.0.0.1:${port}`).join(',');
+      return { url: `${scheme}://${user}${through}${rest}`, proxies };
+    },
+    async stop() {
+      await Promise.all(proxied.map((proxy) => proxy.stop()));
+    },
+  };
+}
+
+/** The faults to inject: those that were asked for, else all that a server survives without loss. */
+export function chosenFaults(stage: Stage, asked: readonly string[] | undefined): readonly string[] {
+  const extreme: readonly string[] = EXTREME_FAULTS;
+  if (asked === undefined) return stage.faults.filter((fault) => !extreme.includes(fault));
+  const unknown = asked.find((fault) => !stage.faults.includes(fault));
+  if (unknown === undefined) return asked;
+  const known = [...new Set([...stage.faults, ...SERVER_FAULTS, ...extreme])].join(', ');
+  throw new InvalidArgumentError('faults', `"${unknown}" is not a fault of this server; there are ${known}`);
+}
