@@ -1,24 +1,30 @@
 import { systemClock } from '../clock.ts';
 import type { ClaimOutcome, ClaimRequest, Mode, Store, Traits } from '../store/store.ts';
 
-/** What a case needs to know of the store under test. */
+/** What a case needs of the store under test. */
 export interface StoreEnv {
   /** Another connection to the same data, as another process has it. */
-  open(options?: { lineMax?: number | undefined }): Promise<Store>;
-  /** Lets so much time pass for the store: sleeps, or moves a virtual clock. */
+  open(options?: { queueMax?: number | undefined }): Promise<Store>;
+  /** Lets time pass for the store: sleeps, or moves a virtual clock. */
   pass(ms: number): Promise<void>;
   /** The shortest TTL that the store really keeps. Default 300. */
   readonly ttlMs?: number | undefined;
-  /** Time is virtual and costs nothing, so that cases may wait for a minute. Default false. */
+  /**
+   * Whether an eviction is reported at once. Default: whether the store has `onEvicted`. Set it to
+   * false where no message can arrive, behind a transaction pooler for example.
+   */
+  readonly pushesEvictions?: boolean | undefined;
+  /** Time is virtual and costs nothing, so cases may wait for a minute. Default false. */
   readonly timeIsFree?: boolean | undefined;
 }
 
 /**
- * One thing that every store must do. Cases are data: run them from any test runner. Each opens what it needs and uses names that no other case uses.
+ * One behaviour that every store must have. Cases are data: run them from any test runner. Each
+ * opens its own connections and uses names that no other case uses.
  */
 export interface StoreCase {
   readonly name: string;
-  /** The rule of the contract (`store.ts`) that it belongs to. */
+  /** The rule of the contract (`store.ts`) that the case belongs to. */
   readonly rule: number;
   /** Why this case does not apply to such a store, or `null` when it does. */
   leftOut(traits: Traits, env: StoreEnv): string | null;
@@ -29,13 +35,13 @@ export const EXCLUSIVE: Mode = { kind: 'exclusive' };
 export const SHARED: Mode = { kind: 'shared' };
 export const permits = (count: number, of: number): Mode => ({ kind: 'permits', count, of });
 
-/** Long enough that nothing runs out while a case runs. */
+/** Long enough that nothing expires during a case. */
 export const LONG_MS = 60_000;
 
 let unique = 0;
 const run = Math.random().toString(36).slice(2, 10);
 
-/** A name that nobody has used before, in this run or an earlier one. */
+/** A name that was never used before, in this run or an earlier one. */
 export function freshName(label = 'case'): string {
   unique += 1;
   return `${label}-${run}-${unique}`;
@@ -48,7 +54,7 @@ export function freshId(owner = 'case'): string {
 
 export type Terms = Partial<Omit<ClaimRequest, 'name'>>;
 
-/** A claim request with what a case does not care about filled in. */
+/** A claim request with defaults for what a case does not care about. */
 export function request(name: string, terms: Terms = {}): ClaimRequest {
   return {
     name,
@@ -62,7 +68,7 @@ export function request(name: string, terms: Terms = {}): ClaimRequest {
   };
 }
 
-/** Asks again, as the core does, until it is granted; fails after `budgetMs`. */
+/** Claims again, as the core does, until the claim is granted; fails after `budgetMs`. */
 export async function claimUntilGranted(
   env: StoreEnv,
   store: Store,
@@ -80,13 +86,14 @@ export async function claimUntilGranted(
   }
 }
 
-/** What cases leave between a moment that they look at and the end of a time to live, as a share of that. */
+/** The margin that cases keep before the end of a TTL, as a share of the TTL. */
 const ROOM_SHARE = 0.4;
 const TIMED_TRIES = 4;
 
 /**
- * Runs what must be done before a time to live is over. A failure on a machine that stood still meanwhile says nothing of the store: then, and only then, it is
- * tried again with three times as long a time to live.
+ * Runs a check that must end before a TTL does. A failure on a machine that was stalled meanwhile
+ * says nothing about the store: then, and only then, the check is run again with three times the
+ * TTL.
  */
 export async function inTime(env: StoreEnv, body: (timed: StoreEnv & { ttlMs: number }) => Promise<void>) {
   let ttlMs = env.ttlMs ?? 300;
@@ -98,7 +105,7 @@ export async function inTime(env: StoreEnv, body: (timed: StoreEnv & { ttlMs: nu
       await env.pass(ms);
     };
     try {
-      return await body({ open: (options) => env.open(options), pass, timeIsFree: env.timeIsFree, ttlMs });
+      return await body({ ...env, open: (options) => env.open(options), pass, ttlMs });
     } catch (error) {
       const lateMs = systemClock.monotonicMs() - startedMs - askedMs;
       if (tries === TIMED_TRIES || lateMs < ttlMs * ROOM_SHARE) throw error;
@@ -106,7 +113,7 @@ export async function inTime(env: StoreEnv, body: (timed: StoreEnv & { ttlMs: nu
   }
 }
 
-/** Runs a case with stores that are closed afterwards, whatever happens. */
+/** Runs a case with stores that are closed afterwards in every case. */
 export function withStores(
   count: number,
   body: (env: StoreEnv, ...stores: Store[]) => Promise<void>,
@@ -124,7 +131,7 @@ export function withStores(
 
 type Body<Env = StoreEnv> = (env: Env, a: Store, b: Store) => Promise<void>;
 
-/** A case on two connections, for every store unless told otherwise. */
+/** A case on two connections, for every store unless `leftOut` gives a reason. */
 export function storeCase(
   rule: number,
   name: string,

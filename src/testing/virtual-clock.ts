@@ -1,18 +1,29 @@
 import type { Clock, Timer } from '../clock.ts';
 
-/** Kept at import, so that a test runner's fake timers do not stop us. */
+/** Read at import, so that the fake timers of a test runner do not replace it. */
 const nextTurn = setImmediate;
 
-/** A clock in the hands of a test. */
+/** A clock that a test controls. */
 export interface VirtualClock extends Clock {
-  /** Time passes: timers fire when they are due, in order, and whatever they cause settles before the next. */
+  /**
+   * Lets time pass: timers fire when they are due, in order, and their effects settle before the
+   * next timer fires.
+   */
   advance(ms: number): Promise<void>;
-  /** The event loop stands still for so long: both clocks move, and what was due meanwhile fires late, after it. */
+  /**
+   * Blocks the event loop for so long: both clocks move, and timers that were due meanwhile fire
+   * late, afterwards.
+   */
   stall(ms: number): Promise<void>;
-  /** Somebody sets the wall clock, forward or back. With a positive number this is also what a host that slept looks like. */
+  /**
+   * Sets the wall clock, forward or back. With a positive number this is also what a host that was
+   * suspended looks like.
+   */
   jumpWall(ms: number): void;
-  /** Lets everything that is ready happen, without any time passing. */
+  /** Lets pending promises and immediates run, without any time passing. */
   settle(): Promise<void>;
+  /** Resolves when that much virtual time has passed, for the code under test to await. */
+  sleep(ms: number): Promise<void>;
   /** How many timers are set. */
   readonly timers: number;
 }
@@ -25,7 +36,10 @@ export interface VirtualClockOptions {
   readonly seed?: number | undefined;
 }
 
-/** A clock that only moves when told to, for tests of code that holds locks: pass it to the store and to the Locks. */
+/**
+ * A clock that moves only on request, for tests of code that holds locks: pass it to the store and to
+ * the Locks.
+ */
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   return new ManualClock(options.wallMs ?? Date.UTC(2026, 0, 1), options.seed ?? 1);
 }
@@ -77,6 +91,10 @@ class ManualClock implements VirtualClock {
         this.#pending.delete(pending);
       },
     };
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.startTimer(ms, resolve));
   }
 
   async advance(ms: number): Promise<void> {

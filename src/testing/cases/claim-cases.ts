@@ -52,7 +52,7 @@ export const claimCases: readonly StoreCase[] = [
     assert.equal(await a.release(wanted), true);
     assert.equal((await a.read(wanted.name)).length, 0);
   }),
-  timedCase(1, 'a holder that asks again has its time renewed', async (env, a, b) => {
+  timedCase(1, 'a holder that asks again renews its lease', async (env, a, b) => {
     const wanted = request(freshName(), { ttlMs: env.ttlMs });
     await a.claim(wanted);
     await env.pass(env.ttlMs * 0.6);
@@ -61,7 +61,7 @@ export const claimCases: readonly StoreCase[] = [
     assert.ok(again.granted);
     assert.equal((await b.claim(request(wanted.name))).granted, false);
   }),
-  storeCase(1, 'a refusal without a wish to wait leaves no place in line', async (_env, a, b) => {
+  storeCase(1, 'a refused claim that does not wait leaves no queue position', async (_env, a, b) => {
     const name = freshName();
     const held = request(name);
     await a.claim(held);
@@ -71,7 +71,7 @@ export const claimCases: readonly StoreCase[] = [
   }),
   storeCase(
     1,
-    'asking again keeps the place in line',
+    'asking again keeps the queue position',
     async (env, a, b) => {
       const name = freshName();
       const held = request(name);
@@ -135,7 +135,7 @@ export const claimCases: readonly StoreCase[] = [
   ),
   storeCase(
     2,
-    'the line is served first come, first served',
+    'the queue is served first come, first served',
     async (env, a, b) => {
       const name = freshName();
       const held = request(name);
@@ -143,7 +143,7 @@ export const claimCases: readonly StoreCase[] = [
       const waiters = Array.from({ length: 5 }, () => request(name, { wait: true }));
       const enterBy = (waiter: ClaimRequest): Store => (waiters.indexOf(waiter) % 2 ? a : b);
       for (const waiter of waiters) assert.equal((await enterBy(waiter).claim(waiter)).granted, false);
-      // A claim of a session can only be asked for by that session.
+      // Only the session of a claim can send it again.
       const askBy = (waiter: ClaimRequest): Store => (a.traits.lifetime === 'session' ? enterBy(waiter) : a);
       let before = held;
       for (const waiter of waiters) {
@@ -180,7 +180,7 @@ export const claimCases: readonly StoreCase[] = [
   ),
   storeCase(
     2,
-    'a heavy claim at the head is not overtaken by light ones',
+    'a heavy claim at the front is not overtaken by light ones',
     async (env, a, b) => {
       const name = freshName();
       const held = request(name, { mode: permits(2, 3) });

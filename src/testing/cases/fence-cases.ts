@@ -24,7 +24,7 @@ export const fenceCases: readonly StoreCase[] = [
       await store.release(wanted);
     }
   }),
-  storeCase(8, 'a hold by hand-over has a greater fence', async (env, a, b) => {
+  storeCase(8, 'a hold by handoff has a greater fence', async (env, a, b) => {
     const name = freshName();
     const held = request(name);
     const first = await a.claim(held);
@@ -38,7 +38,7 @@ export const fenceCases: readonly StoreCase[] = [
   }),
   storeCase(
     8,
-    'a hold after one that ran out has a greater fence',
+    'a hold after one that expired has a greater fence',
     async (env, a, b) => {
       const name = freshName();
       const first = await a.claim(request(name, { ttlMs: env.ttlMs ?? 300 }));
@@ -68,7 +68,7 @@ export const fenceCases: readonly StoreCase[] = [
     const again = await a.claim(wanted);
     assert.ok(first.granted && again.granted && first.fence === again.fence);
   }),
-  storeCase(8, 'readers who hold at once have fences of their own', async (_env, a, b) => {
+  storeCase(8, 'readers that hold at once have fences of their own', async (_env, a, b) => {
     const name = freshName();
     const one = await a.claim(request(name, { mode: SHARED }));
     const two = await b.claim(request(name, { mode: SHARED }));

@@ -1,4 +1,4 @@
-/** Names that have broken somebody's backend. */
+/** Names that have broken backends. */
 export const HOSTILE = [
   'a',
   'a/b',

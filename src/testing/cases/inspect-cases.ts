@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { systemClock } from '../../clock.ts';
 import type { HoldfastError } from '../../errors.ts';
 import { createLocks } from '../../locks.ts';
 import type { Store } from '../../store/store.ts';
 import {
+  claimUntilGranted,
   freshName,
   LONG_MS,
   needsCounting,
@@ -16,7 +18,7 @@ import {
 } from '../store-case.ts';
 import { HOSTILE } from './hostile-names.ts';
 
-/** Lists names, or nothing where the store cannot turn what it has back into names. */
+/** Lists names; `null` where the store cannot recover the names of its locks. */
 async function namesOf(store: Store, prefix: string): Promise<string[] | null> {
   const names: string[] = [];
   try {
@@ -33,9 +35,9 @@ const coded =
   (error: unknown): boolean =>
     (error as HoldfastError).code === code;
 
-/** Rules 6, 9, 10 and 11, and looking: read, list, notes, close. */
-export const lookCases: readonly StoreCase[] = [
-  storeCase(11, 'a lock that nobody holds reads as nothing', async (_env, a) => {
+/** Rules 6, 9, 10 and 11: read, list, notes, close. */
+export const inspectCases: readonly StoreCase[] = [
+  storeCase(11, 'a lock without claims reads as empty', async (_env, a) => {
     assert.deepEqual(await a.read(freshName()), []);
   }),
   storeCase(11, 'reading shows the holder: fence, age, time left, note', async (_env, a, b) => {
@@ -53,16 +55,38 @@ export const lookCases: readonly StoreCase[] = [
   }),
   storeCase(
     11,
-    'reading shows holders, then the line in order, by id',
+    'a store shows how long its own hold lasts: since the grant, not the wait',
+    async (env, a, b) => {
+      const name = freshName();
+      const [first, held] = [request(name), request(name, { wait: true })];
+      await b.claim(first);
+      await a.claim(held);
+      await env.pass(200);
+      const beforeMs = systemClock.monotonicMs();
+      await b.release(first);
+      await claimUntilGranted(env, a, held, 5_000);
+      await env.pass(60);
+      const own = (await a.read(name)).find(({ id }) => id === held.id);
+      const tookMs = systemClock.monotonicMs() - beforeMs;
+      assert.ok(own?.granted && own.heldForMs !== null, 'the age of the hold is not known');
+      // Servers count in whole milliseconds, and virtual time passes only when it is asked to.
+      assert.ok(own.heldForMs >= 50 && own.heldForMs <= tookMs + 65, `held for ${own.heldForMs}`);
+      if (a.traits.lifetime === 'session') return;
+      assert.ok(own.expiresInMs !== null && own.expiresInMs > 0 && own.expiresInMs <= LONG_MS + 2_000);
+    },
+  ),
+  storeCase(
+    11,
+    'reading shows the holders, then the queue in order, by id',
     async (_env, a, b) => {
       const name = freshName();
       const holders = [request(name, { mode: SHARED }), request(name, { mode: SHARED })];
-      const line = [
+      const queue = [
         request(name, { wait: true }),
         request(name, { mode: SHARED, wait: true }),
         request(name, { wait: true }),
       ];
-      for (const wanted of [...holders, ...line]) await a.claim(wanted);
+      for (const wanted of [...holders, ...queue]) await a.claim(wanted);
       const claims = await b.read(name);
       assert.deepEqual(
         claims
@@ -73,7 +97,7 @@ export const lookCases: readonly StoreCase[] = [
       );
       assert.deepEqual(
         claims.filter((claim) => !claim.granted).map((claim) => claim.id),
-        line.map((each) => each.id),
+        queue.map((each) => each.id),
       );
       assert.deepEqual(
         claims.slice(2).map((claim) => claim.mode.kind),
@@ -103,7 +127,7 @@ export const lookCases: readonly StoreCase[] = [
     await a.renew(held, { ttlMs: LONG_MS });
     assert.equal(await noteNow(), '{"a":1}');
     await a.renew(held, { ttlMs: LONG_MS, note: '{"b":2}' });
-    // Where a majority is enough, one of the others may still have the old one.
+    // Where a majority is enough, one of the other nodes may still have the old note.
     for (let tries = 0; tries < 50 && (await noteNow()) !== '{"b":2}'; tries += 1) await env.pass(20);
     assert.equal(await noteNow(), '{"b":2}');
   }),
@@ -172,19 +196,19 @@ export const lookCases: readonly StoreCase[] = [
   ),
   {
     rule: 9,
-    name: 'a full line refuses, and a place that was given up is free again',
+    name: 'a full queue refuses, and a released queue position is free again',
     leftOut: needsOrder,
     run: async (env) => {
-      const store = await env.open({ lineMax: 3 });
+      const store = await env.open({ queueMax: 3 });
       try {
         const name = freshName();
         await store.claim(request(name));
-        const line = [1, 2, 3].map(() => request(name, { wait: true }));
-        for (const waiter of line) await store.claim(waiter);
-        await assert.rejects(store.claim(request(name, { wait: true })), coded('LINE_FULL'));
-        for (const waiter of line) assert.equal((await store.claim(waiter)).granted, false);
+        const queue = [1, 2, 3].map(() => request(name, { wait: true }));
+        for (const waiter of queue) await store.claim(waiter);
+        await assert.rejects(store.claim(request(name, { wait: true })), coded('QUEUE_FULL'));
+        for (const waiter of queue) assert.equal((await store.claim(waiter)).granted, false);
         assert.equal((await store.claim(request(name))).granted, false);
-        await store.release(line[1] ?? request(name));
+        await store.release(queue[1] ?? request(name));
         assert.equal((await store.claim(request(name, { wait: true }))).granted, false);
       } finally {
         await store.close();
@@ -193,7 +217,7 @@ export const lookCases: readonly StoreCase[] = [
   },
   {
     rule: 6,
-    name: 'a closed store refuses, and closing twice is closing once',
+    name: 'a closed store refuses, and closing twice is harmless',
     leftOut: () => null,
     run: withStores(1, async (env, a) => {
       const store = await env.open();
@@ -236,7 +260,7 @@ export const lookCases: readonly StoreCase[] = [
   ),
   storeCase(
     2,
-    'a store without order shows no line, and still lets everybody in',
+    'a store without order shows no queue, and still grants every waiter',
     async (env, a, b) => {
       const name = freshName();
       const locks = [createLocks(a), createLocks(b)];
