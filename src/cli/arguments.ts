@@ -1,14 +1,20 @@
 import type { Mode } from '../store/store.ts';
 import { UsageError } from './exit-code.ts';
 
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
 
-/** `500ms`, `30s`, `1.5m`, `2h`. The unit is needed: `--ttl 30` could mean anything. */
+/** `500ms`, `30s`, `1.5m`, `2h`, `7d`. The unit is needed: `--ttl 30` could mean anything. */
 export function parseDuration(option: string, text: string): number {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text.trim());
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim());
   const ms = match === null ? Number.NaN : Number(match[1]) * (UNITS_MS[match[2] ?? ''] ?? Number.NaN);
   if (!Number.isInteger(ms))
-    throw new UsageError(`${option} must be a duration such as 500ms, 30s, 5m or 2h; got "${text}"`);
+    throw new UsageError(`${option} must be a duration such as 500ms, 30s, 5m, 2h or 7d; got "${text}"`);
   return ms;
 }
 
@@ -26,56 +32,81 @@ export function parsePermits(text: string): Mode {
   return { kind: 'permits', count, of };
 }
 
-export interface RunOptions {
+/** Of every verb that runs a command under a hold. */
+export interface HoldOptions {
   readonly store?: string;
   readonly ttl: string;
+  /** Unless set: 5 s, or a third of a TTL that is shorter than 15 s. */
+  readonly grace?: string | undefined;
+}
+
+export interface RunOptions extends HoldOptions {
   readonly wait: string | false;
-  readonly grace: string;
   readonly shared?: boolean;
   readonly permits?: string;
 }
 
-export interface RunTerms {
-  readonly mode: Mode;
+export interface OnceOptions extends HoldOptions {
+  readonly remember: string;
+  readonly wait: string;
+}
+
+export interface HoldTerms {
   readonly ttlMs: number;
-  readonly waitMs: number;
   readonly graceMs: number;
-  /** How long before the grace period has to begin, so that the command is gone before the lock is anybody else's. */
+  /**
+   * How much earlier the grace period has to begin, so that the command has ended before another
+   * process can hold the lock.
+   */
   readonly marginMs: number;
   readonly renewEveryMs: number;
 }
 
-/** The core trusts a hold for a little less than its TTL: see `hold/validity.ts`. */
+export interface RunTerms extends HoldTerms {
+  readonly mode: Mode;
+  readonly waitMs: number;
+}
+
+/** The core trusts a hold for a little less than its TTL: see `src/hold/deadline.ts`. */
 const TRUSTED_SHARE = 0.98;
 const TRUSTED_LESS_MS = 10;
 const MARGIN_MAX_MS = 1_000;
 const SLACK_MIN_MS = 50;
+const GRACE_MS = 5_000;
+const GRACE_SHARE = 1 / 3;
 
 /**
- * The command gets SIGTERM at `deadline - margin - grace` and SIGKILL at `deadline - margin`. What is left of the TTL before that is the time in which
- * renewals may fail without harm, so three of them must fit into it.
+ * The command gets SIGTERM at `deadline - margin - grace` and SIGKILL at `deadline - margin`. Renewals
+ * may fail without harm during the rest of the TTL, so three of them must fit into it.
  */
-export function resolveRun(options: RunOptions): RunTerms {
+export function resolveHold(options: HoldOptions): HoldTerms {
   const ttlMs = parseDuration('--ttl', options.ttl);
-  const graceMs = parseDuration('--grace', options.grace);
+  const graceMs =
+    options.grace === undefined
+      ? Math.min(GRACE_MS, Math.floor(ttlMs * GRACE_SHARE))
+      : parseDuration('--grace', options.grace);
   const slackMs = ttlMs * TRUSTED_SHARE - TRUSTED_LESS_MS - graceMs;
-  if (graceMs >= ttlMs || slackMs < SLACK_MIN_MS) {
-    throw new UsageError(
-      `--grace (${options.grace}) must be shorter than --ttl (${options.ttl}), and leave some time to renew`,
-    );
-  }
+  if (slackMs < SLACK_MIN_MS) throw new UsageError(tooShort(options));
+  return {
+    ttlMs,
+    graceMs,
+    marginMs: Math.min(slackMs / 4, MARGIN_MAX_MS),
+    renewEveryMs: Math.max(1, Math.floor(Math.min(ttlMs / 3, slackMs / 3))),
+  };
+}
+
+export function resolveRun(options: RunOptions): RunTerms {
+  const terms = resolveHold(options);
   if (options.shared === true && options.permits !== undefined)
     throw new UsageError('--shared and --permits exclude each other');
   const mode: Mode =
     options.permits === undefined
       ? { kind: options.shared === true ? 'shared' : 'exclusive' }
       : parsePermits(options.permits);
-  return {
-    mode,
-    ttlMs,
-    graceMs,
-    waitMs: options.wait === false ? 0 : parseWait('--wait', options.wait),
-    marginMs: Math.min(slackMs / 4, MARGIN_MAX_MS),
-    renewEveryMs: Math.max(1, Math.floor(Math.min(ttlMs / 3, slackMs / 3))),
-  };
+  return { ...terms, mode, waitMs: options.wait === false ? 0 : parseWait('--wait', options.wait) };
+}
+
+function tooShort({ grace, ttl }: HoldOptions): string {
+  if (grace === undefined) return `--ttl (${ttl}) is too short to be renewed in time`;
+  return `--grace (${grace}) must be shorter than --ttl (${ttl}), and leave time to renew`;
 }

@@ -1,22 +1,25 @@
 import { CommanderError } from 'commander';
-import { complain } from './complaint.ts';
 import { describeFailure, EXIT, exitCodeOf } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { checkArguments, program } from './program.ts';
-import { hasSecret, storesIn } from './store-url.ts';
+import { reportError } from './report-error.ts';
+import { hasSecret, isDefaultStore, storesIn } from './store-url.ts';
 
 const PASSWORD_SEEN =
   'a password in an argument can be seen by every user of this machine; put the URL in HOLDFAST_URL instead';
 
-/** Parses the arguments and does what they say. Sets the exit code of the process. */
+const ELSEWHERE = '; or name another store, with --store or in HOLDFAST_URL';
+
+/** Parses the arguments and runs the command. Sets the exit code of the process. */
 export async function commandLine(guard: GuardedCommand | null): Promise<void> {
-  if (storesIn(process.argv).some(hasSecret)) complain(PASSWORD_SEEN);
+  process.stdout.on('error', onOutputError);
+  if (storesIn(process.argv).some(hasSecret)) reportError(PASSWORD_SEEN);
   try {
     const holdfast = program(finish, guard);
     checkArguments(holdfast, process.argv.slice(2));
     await holdfast.parseAsync();
   } catch (error) {
-    // Commander has already said what is wrong, or printed the help that was asked for.
+    // Commander has already printed the error or the help.
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     else await finish(Promise.reject(error));
   }
@@ -26,7 +29,15 @@ async function finish(work: Promise<number>): Promise<void> {
   try {
     process.exitCode = await work;
   } catch (error) {
-    complain(describeFailure(error));
     process.exitCode = exitCodeOf(error);
+    const isUnreachable = process.exitCode === EXIT.unreachable;
+    const hint = isUnreachable && isDefaultStore(process.argv) ? ELSEWHERE : '';
+    reportError(describeFailure(error) + hint);
   }
+}
+
+/** The reader of a pipe may end before us, as `head` does, and a terminal may be closed. */
+function onOutputError(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+  process.exit(EXIT.ok);
 }

@@ -1,10 +1,14 @@
 import { AcquireTimeoutError, HoldfastError } from '../errors.ts';
 
-/** After sysexits.h, where it has a fitting one. A command's own code is passed through as it is. */
+/** As in sysexits.h, where it has a fitting code. The exit code of a command is passed on unchanged. */
 export const EXIT = {
   ok: 0,
   /** Nothing to evict. */
   nothing: 1,
+  /** A check of `doctor` gave a warning, or had no result. */
+  warned: 1,
+  /** A check of `doctor` failed. */
+  failed: 2,
   usage: 64,
   unreachable: 69,
   internal: 70,
@@ -16,7 +20,7 @@ export const EXIT = {
 
 const BY_CODE: Readonly<Record<string, number>> = {
   ACQUIRE_TIMEOUT: EXIT.notInTime,
-  LINE_FULL: EXIT.notInTime,
+  QUEUE_FULL: EXIT.notInTime,
   HOLD_LOST: EXIT.lost,
   STORE: EXIT.unreachable,
   QUORUM: EXIT.unreachable,
@@ -30,14 +34,14 @@ export function exitCodeOf(error: unknown): number {
   return (typeof code === 'string' ? BY_CODE[code] : undefined) ?? EXIT.internal;
 }
 
-/** What to tell a person. */
+/** The message of an error for people. */
 export function describeFailure(error: unknown): string {
   if (error instanceof AcquireTimeoutError && error.position !== null)
-    return `${error.message} (place ${error.position} in line)`;
+    return `${error.message} (position ${error.position} in the queue)`;
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Something that was asked for in a way that cannot be done. */
+/** Wrong arguments. */
 export class UsageError extends Error {
   readonly code = 'INVALID_ARGUMENT';
 }

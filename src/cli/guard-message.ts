@@ -1,6 +1,9 @@
 import type { Duplex } from 'node:stream';
 
-/** What `holdfast run` tells its guard. Times are milliseconds of the host's monotonic clock, which both processes share. */
+/**
+ * Messages of `holdfast run` to its guard. Times are milliseconds of the monotonic clock of the
+ * host, which both processes share.
+ */
 export type ToGuard =
   | {
       readonly start: {
@@ -10,12 +13,12 @@ export type ToGuard =
         readonly graceMs: number;
       };
     }
-  /** Unless it hears better, the guard begins to end the command at this time. */
+  /** Without a later message, the guard begins to end the command at this time. */
   | { readonly endAt: number }
   | { readonly end: true }
   | { readonly signal: NodeJS.Signals };
 
-/** What the guard tells `holdfast run`. */
+/** Messages of the guard to `holdfast run`. */
 export type FromGuard =
   | { readonly started: number }
   | { readonly failed: { readonly code: string; readonly message: string } }

@@ -4,8 +4,9 @@ import { type FromGuard, nowMs, onMessage, send, type ToGuard } from './guard-me
 import { endGroup, signalGroup } from './process-group.ts';
 
 /**
- * The parent of the command, and a process of its own: when `holdfast run` is killed or stopped, the guard is what is left to end the command in time. It knows
- * nothing of locks, only a moment by which it must have heard of a renewal.
+ * The parent of the command, and a process of its own: when `holdfast run` is killed or stopped,
+ * the guard ends the command in time. It knows nothing of locks, only the time by which it must have
+ * received a message about a renewal.
  */
 class Guard {
   readonly #channel: Socket;
@@ -17,10 +18,10 @@ class Guard {
   constructor(channel: Socket) {
     this.#channel = channel;
     onMessage<ToGuard>(channel, (message) => this.#onMessage(message));
-    // Closed means that holdfast is dead, in whatever way.
+    // A closed pipe means that holdfast has ended, for whatever reason.
     channel.on('close', () => this.#onAbandoned());
     channel.on('error', () => {});
-    // A signal to the terminal's whole foreground group is holdfast's to pass on.
+    // holdfast passes on a signal to the foreground group of the terminal.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => {});
   }
 
@@ -33,15 +34,15 @@ class Guard {
 
   #start({ file, args, env, graceMs }: Extract<ToGuard, { start: unknown }>['start']): void {
     this.#graceMs = graceMs;
-    // Detached: the leader of a group of its own, to which its children belong too.
+    // Detached: the leader of a process group of its own, to which its children belong as well.
     const child = spawn(file, args, { stdio: 'inherit', detached: true, env });
     child.on('error', (error: NodeJS.ErrnoException) => {
-      this.#tell({ failed: { code: error.code ?? '', message: error.message } });
+      this.#send({ failed: { code: error.code ?? '', message: error.message } });
     });
     child.on('exit', (code, signal) => void this.#onExit(code, signal));
     if (child.pid === undefined) return;
     this.#group = child.pid;
-    this.#tell({ started: child.pid });
+    this.#send({ started: child.pid });
   }
 
   #endAt(ms: number): void {
@@ -56,7 +57,7 @@ class Guard {
   async #end(): Promise<void> {
     if (this.#group === null) return;
     if (this.#ending === null) {
-      this.#tell({ ending: true });
+      this.#send({ ending: true });
       this.#ending = endGroup(this.#group, this.#graceMs);
     }
     await this.#ending;
@@ -64,9 +65,9 @@ class Guard {
 
   async #onExit(code: number | null, signal: NodeJS.Signals | null): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
-    // When the command was ended, its children must be gone too before anything else happens.
+    // When the guard ended the command, its children must have ended as well before the report.
     await this.#ending;
-    this.#tell({ exited: { code, signal } });
+    this.#send({ exited: { code, signal } });
     this.#channel.end();
   }
 
@@ -74,7 +75,7 @@ class Guard {
     void this.#end().finally(() => process.exit());
   }
 
-  #tell(message: FromGuard): void {
+  #send(message: FromGuard): void {
     if (this.#channel.writable) send(this.#channel, message);
   }
 }

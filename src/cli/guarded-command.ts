@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { extname, join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { type FromGuard, nowMs, onMessage, send, type ToGuard } from './guard-message.ts';
 import { endGroup } from './process-group.ts';
 
@@ -15,7 +15,10 @@ export type CommandResult =
   /** The guard itself was killed; the command was ended. */
   | { readonly kind: 'unguarded' };
 
-/** A command that runs under a guard. The guard is started first, since that takes a while and can go on beside the acquiring. */
+/**
+ * A command that runs under a guard. The guard is started first, since that takes a while and can
+ * happen while the lock is being acquired.
+ */
 export class GuardedCommand {
   readonly #guard: ChildProcess;
   readonly #channel: Duplex;
@@ -26,8 +29,7 @@ export class GuardedCommand {
   #settle: ((result: CommandResult) => void) | null = null;
 
   constructor() {
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-    const file = fileURLToPath(new URL(`./guard.${extension}`, import.meta.url));
+    const file = join(__dirname, `guard${extname(__filename)}`);
     // In a session of its own, so that neither the terminal nor a signal to our group reaches it.
     this.#guard = spawn(process.execPath, [...process.execArgv, file], {
       stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
@@ -56,7 +58,7 @@ export class GuardedCommand {
     });
   }
 
-  /** The command is ended in so many milliseconds, unless this is called again before. */
+  /** The guard ends the command in so many milliseconds, unless this is called again before. */
   endIn(ms: number): void {
     this.#send({ endAt: nowMs() + ms });
   }
@@ -70,7 +72,7 @@ export class GuardedCommand {
     this.#send({ signal });
   }
 
-  /** For a guard that has nothing to guard. */
+  /** Ends a guard whose command was never started. */
   dismiss(): void {
     this.#channel.destroy();
   }

@@ -1,14 +1,23 @@
 #!/usr/bin/env node
 import { GuardedCommand } from './guarded-command.ts';
 
-// The guard is a process of its own and takes longest to start. So it is started before anything else is even loaded, and sent away again if it is not needed.
-const guard = process.argv[2] === 'run' && process.argv.includes('--') ? new GuardedCommand() : null;
+// The guard is a process of its own and takes longest to start. It is started before anything else
+// is loaded, and ended again if it is not needed.
+const isRun = ['run', 'once', 'elect'].includes(process.argv[2] ?? '');
+const guard = isRun && process.argv.includes('--') ? new GuardedCommand() : null;
 
-/** The timers of the core do not keep a process alive; here something is always still to be done until it is done. */
+/**
+ * The timers of the core do not keep a process alive, but the command line must not end before its
+ * work is done.
+ */
 setInterval(() => {}, 60_000);
 
-const { commandLine } = await import('./command-line.ts');
-await commandLine(guard);
-guard?.dismiss();
-// What is left is background work that nobody waits for.
-process.exit();
+async function main(): Promise<void> {
+  const { commandLine } = await import('./command-line.ts');
+  await commandLine(guard);
+  guard?.dismiss();
+  // Only background work is left.
+  process.exit();
+}
+
+void main();

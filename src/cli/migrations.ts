@@ -1,8 +1,26 @@
-import { Schema } from '../stores/postgres/schema.ts';
+import { InvalidArgumentError } from '../errors.ts';
 
-/** Prints what an empty database needs, as one transaction. */
-export async function migrations(schema: string): Promise<number> {
-  const { script } = new Schema(schema);
+/**
+ * Prints what an empty database needs: for MySQL where the URL is one of MySQL, else for PostgreSQL.
+ * Nothing is connected to.
+ */
+export async function migrations(schema: string | undefined, url: string | undefined): Promise<number> {
+  const script = await scriptFor(schema, url);
   await new Promise<void>((resolve) => process.stdout.write(script, () => resolve()));
   return 0;
+}
+
+async function scriptFor(schema: string | undefined, url = 'postgres://'): Promise<string> {
+  if (/^mysql:/i.test(url)) {
+    if (schema !== undefined)
+      throw new InvalidArgumentError('--schema', 'is for PostgreSQL; a MySQL URL has prefix=…');
+    const { parseMysqlUrl } = await import('../stores/mysql/open.ts');
+    const { Schema } = await import('../stores/mysql/schema.ts');
+    return new Schema(parseMysqlUrl(url).prefix).script;
+  }
+  if (!/^postgres(?:ql)?:/i.test(url))
+    throw new InvalidArgumentError('--store', 'must be a postgres: or mysql: URL: no other store has tables');
+  const { Schema } = await import('../stores/postgres/schema.ts');
+  const named = new URLSearchParams(url.split('?')[1] ?? '').get('schema') ?? undefined;
+  return new Schema(schema ?? named).script;
 }

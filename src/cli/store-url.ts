@@ -1,28 +1,64 @@
 import { mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
+import { StoreError } from '../errors.ts';
 
-/** `--store`, else `HOLDFAST_URL`, else a SQLite file in the user's state folder, which is made when it is missing. */
+/**
+ * `--store`, else `HOLDFAST_URL`, else a SQLite file in the user's state folder, which is made when
+ * it is missing.
+ */
 export function storeUrl(option: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   if (option !== undefined && option !== '') return option;
   if (env.HOLDFAST_URL !== undefined && env.HOLDFAST_URL !== '') return env.HOLDFAST_URL;
-  const folder = join(stateFolder(env), 'holdfast');
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const folder = makeFolder(env);
   return `sqlite:${encodeURI(join(folder, 'locks.db')).replace(/[?#]/g, encodeURIComponent)}`;
+}
+
+/** Whether neither the arguments nor the environment name a store. */
+export function isDefaultStore(args: readonly string[], env: NodeJS.ProcessEnv = process.env): boolean {
+  return storesIn(args).length === 0 && (env.HOLDFAST_URL ?? '') === '';
+}
+
+/** The SQLite file of this user, where neither names a store. Nothing is made. */
+export function defaultStoreFile(
+  option: string | undefined,
+  env: NodeJS.ProcessEnv = process.env,
+): string | null {
+  if ((option ?? '') !== '' || (env.HOLDFAST_URL ?? '') !== '') return null;
+  return join(stateFolder(env), 'holdfast', 'locks.db');
+}
+
+function makeFolder(env: NodeJS.ProcessEnv): string {
+  try {
+    const folder = join(stateFolder(env), 'holdfast');
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    return folder;
+  } catch (cause) {
+    // A user without a home folder, or one that this process may not write to.
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StoreError(`there is no folder for the locks of this user: ${reason}`, {
+      cause,
+      applied: 'no',
+    });
+  }
 }
 
 function stateFolder(env: NodeJS.ProcessEnv): string {
   if (env.XDG_STATE_HOME?.startsWith('/')) return env.XDG_STATE_HOME;
-  if (process.platform === 'darwin') return join(homedir(), 'Library', 'Application Support');
-  return join(homedir(), '.local', 'state');
+  const home = homedir();
+  if (!isAbsolute(home)) throw new Error('HOME is empty');
+  if (process.platform === 'darwin') return join(home, 'Library', 'Application Support');
+  return join(home, '.local', 'state');
 }
 
-/** The arguments, and of an option with an equals sign what follows it: whatever of them may be a URL. */
+/** All arguments that may be a URL, also the value of an option with an equals sign. */
 export function valuesIn(args: readonly string[]): string[] {
   return args.map((each) => each.replace(/^--[^=]*=/, ''));
 }
 
-/** What was given as the store, by `--store URL` or `--store=URL`. What comes after `--` is the command's own. */
+/**
+ * The value of `--store URL` or `--store=URL`. Arguments after `--` belong to the command.
+ */
 export function storesIn(args: readonly string[]): string[] {
   const end = args.indexOf('--');
   const own = end < 0 ? args : args.slice(0, end);
@@ -32,7 +68,7 @@ export function storesIn(args: readonly string[]): string[] {
 const SECRET_PARAMETER = /^(.*(?:pass|pwd|secret|token|auth|key).*)$/i;
 const HIDDEN = '***';
 
-/** The parts of a URL that nobody should see: what comes before an @, and what is called a password. */
+/** The secret parts of a URL: what comes before an @, and parameters that are called a password. */
 function secretsIn(url: string): string[] {
   const secrets: string[] = [];
   const userInfo = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)@/i.exec(url)?.[1];
@@ -54,7 +90,9 @@ function decoded(text: string): string {
   }
 }
 
-/** Takes the secrets of these URLs out of whatever is printed, wherever it came from. The longest go first: one may hold another. */
+/**
+ * Removes the secrets of these URLs from any text. The longest go first: one may contain another.
+ */
 export function redactor(...urls: (string | undefined)[]): (text: string) => string {
   const secrets = [...new Set(urls.flatMap((url) => secretsIn(url ?? '')))].sort(
     (a, b) => b.length - a.length,
@@ -62,9 +100,10 @@ export function redactor(...urls: (string | undefined)[]): (text: string) => str
   return (text) => secrets.reduce((result, secret) => result.replaceAll(secret, HIDDEN), text);
 }
 
-/** Whether it carries a password, and not just the name of a user. */
+const USER_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*:[^/?#]*@/i;
+const PASSWORD_PARAMETER = /^[a-z][a-z0-9+.-]*:.*[?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=/i;
+
+/** Whether the URL has a password, and not just the name of a user. */
 export function hasSecret(url: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*:[^/?#]*@|^[a-z][a-z0-9+.-]*:.*[?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=/i.test(
-    url,
-  );
+  return USER_PASSWORD.test(url) || PASSWORD_PARAMETER.test(url);
 }

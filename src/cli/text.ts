@@ -1,16 +1,25 @@
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** Names and owners come from anywhere, and a terminal obeys what it is sent: whatever is not printable is shown as its number. */
+/**
+ * Names and owners may contain control sequences, which a terminal would obey: a character that is
+ * not printable is shown as its number.
+ */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, numbered);
 }
 
-/** Like `printable`, for what is typed in again: `typed` reads every such text as the one that it was, also a text that looks as if it had been numbered already. */
+/**
+ * Like `printable`, for text that is typed in again: `typed` reads every such text back, also a text
+ * that looks like a numbered character itself.
+ */
 export function copyable(text: string): string {
   return printable(text.replace(/\\(?=u\{)/g, numbered));
 }
 
-/** A name or a claim on the command line. Only what `copyable` writes has a meaning, so that every other text with a backslash is just itself. */
+/**
+ * A name or a claim on the command line. Only the escapes of `copyable` have a meaning; every other
+ * backslash is just a backslash.
+ */
 export function typed(text: string): string {
   return text.replace(/\\u\{([0-9a-f]{1,6})\}/gi, (number, hex: string) => {
     const code = Number.parseInt(hex, 16);
@@ -41,9 +50,11 @@ function joined(large: number, largeUnit: string, small: number, smallUnit: stri
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
-const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+const STYLES = { bold: 1, dim: 2, reverse: 7, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
-export type Paint = (style: keyof typeof STYLES, text: string) => string;
+export type Style = keyof typeof STYLES;
+
+export type Paint = (style: Style, text: string) => string;
 
 /** Colours for a terminal that wants them (https://no-color.org), and none for anything else. */
 export function painter(
@@ -54,7 +65,7 @@ export function painter(
   return (style, text) => (wanted ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text);
 }
 
-/** Columns as wide as their widest cell; the last one is left alone. */
+/** Pads each column but the last to its widest cell. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows)

@@ -1,7 +1,0 @@
-/** What an error says. One of a connection that was tried at several addresses says nothing itself, only its parts do. */
-export function errorText(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.message !== '') return error.message;
-  const parts: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
-  return parts.map(errorText).join(', ') || String((error as { code?: unknown }).code ?? error.name);
-}
