@@ -1,15 +1,23 @@
 import { defineConfig } from 'vitest/config';
+import { dashboardPage, PAGE_NAME } from './scripts/dashboard-page.mjs';
+import { NAME, threadProgram } from './scripts/thread-program.mjs';
 
 export default defineConfig({
+  define: {
+    [NAME]: JSON.stringify(threadProgram()),
+    [PAGE_NAME]: JSON.stringify(dashboardPage()),
+  },
   test: {
     include: ['test/**/*.test.ts'],
-    // Faults are made with real processes and servers: one that hangs must fail, not stall the run.
+    // The tests start real processes and servers: one that hangs must fail, not stall the run.
     testTimeout: 60_000,
+    env: { HOLDFAST_INSTALL_SERVERS: '1' },
     hookTimeout: 120_000,
-    // What is waited for comes within milliseconds, but not on a machine where something else keeps every core busy.
+    // An expected change comes within milliseconds, unless other programs keep every core busy.
     expect: { poll: { timeout: 15_000 } },
     pool: 'forks',
-    maxWorkers: 2,
+    // Two cores are idle for a third of the time with two workers: most tests wait for a server.
+    maxWorkers: 3,
     dangerouslyIgnoreUnhandledErrors: false,
   },
 });

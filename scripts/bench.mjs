@@ -1,11 +1,14 @@
 // `npm run bench [-- NAME]`: builds, then runs bench/NAME/run.ts, or every one of them, one after the other.
+// `npm run bench -- --write`: only the performance bench, which writes docs/performance.md.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+process.env.HOLDFAST_INSTALL_SERVERS ??= '1';
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [wanted, ...rest] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const [wanted, ...rest] = args[0]?.startsWith('--') ? ['performance', ...args] : args;
 
 function runNode(args) {
   return spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' }).status === 0;
@@ -23,12 +26,12 @@ if (chosen.length === 0) {
   console.error(`No such bench. There is: ${all.join(', ') || 'none'}`);
   process.exit(1);
 }
-// Benches import the package by its name, as users do: what is measured is what is published.
+// Benches import the package by its name, as users do.
 if (!runNode([join(root, 'scripts/build.mjs')])) process.exit(1);
 
 const failed = chosen.filter((name) => {
   console.log(`\n── bench ${name}`);
-  // Heap growth can only be told apart from garbage when the bench may collect it.
+  // The heap is measured after a garbage collection.
   return !runNode(['--expose-gc', '--import', 'tsx', join('bench', name, 'run.ts'), ...rest]);
 });
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(', ')}`);

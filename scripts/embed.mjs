@@ -1,5 +1,6 @@
-// Embeds the Lua and SQL files of the stores into TypeScript, so that the package reads no files when it runs.
-// `node scripts/embed.mjs` writes src/generated; with --check it fails when that is stale.
+// Embeds the Lua and SQL files of the stores into TypeScript, so that the package reads no files
+// when it runs. `node scripts/embed.mjs` writes src/generated; with --check it fails when that is
+// stale.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +9,8 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'src/generated');
 
-// Each kind of file: which folder of a store it lies in, what one of them becomes and all of them together, and whether every file is one.
+// Each kind of file: which folder of a store it lies in, what one of them becomes and all of them
+// together, and whether every file is one.
 const KINDS = [
   {
     folder: 'scripts',
@@ -39,7 +41,8 @@ function renderScript(name, text) {
 
 // In the order of their numbers: `0001-leases.sql` is migration 1.
 function renderMigration(name, text) {
-  return `  {\n    id: ${Number.parseInt(name, 10)},\n    name: '${name}',\n    text: ${quote(text)},\n  },\n`;
+  const id = Number.parseInt(name, 10);
+  return `  {\n    id: ${id},\n    name: '${name}',\n    text: ${quote(text)},\n  },\n`;
 }
 
 // A file without a reply is only a part that others include.
@@ -59,6 +62,17 @@ function shrink(text) {
   return `${lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')}\n`;
 }
 
+// `NAME = value` at the beginning of a line defines a constant. Its value is written wherever the
+// name stands.
+const CONSTANT = /^([A-Z][A-Z_]*) = (.+)\n/gm;
+
+function substitute(text) {
+  const values = new Map();
+  const withValues = (code) => code.replace(/[A-Z][A-Z_]*/g, (name) => values.get(name) ?? name);
+  for (const [, name, value] of text.matchAll(CONSTANT)) values.set(name, withValues(value));
+  return withValues(text.replace(CONSTANT, ''));
+}
+
 function generate(store, kind) {
   const folder = join(root, 'src/stores', store, kind.folder);
   if (!existsSync(folder)) return undefined;
@@ -68,7 +82,7 @@ function generate(store, kind) {
     if (!kind.isWhole(readFileSync(path, 'utf8'))) return [];
     const text = expand(path, kind.comment);
     const name = file.slice(0, -kind.extension.length);
-    return [kind.render(name, kind.extension === '.lua' ? shrink(text) : text)];
+    return [kind.render(name, kind.extension === '.lua' ? substitute(shrink(text)) : text)];
   });
   const note = `// Made by scripts/embed.mjs from src/stores/${store}/${kind.folder}. Do not edit.\n`;
   return { path: join(out, `${store}-${kind.folder}.ts`), text: `${note}\n${kind.join(parts)}` };

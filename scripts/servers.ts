@@ -1,12 +1,22 @@
-// `npm run servers`: starts one server of each kind that the tests use, for a person at the keyboard, prints the URLs and stops them all at Ctrl-C.
-import { etcdRecipe } from '../test/support/servers/etcd.ts';
-import { postgresRecipe } from '../test/support/servers/postgres.ts';
-import { redisRecipe } from '../test/support/servers/redis.ts';
-import { type Recipe, type Server, startServer } from '../test/support/servers/server.ts';
-import { zookeeperRecipe } from '../test/support/servers/zookeeper.ts';
+// `npm run servers`: starts one server of each kind that the tests use, for a person at the
+// keyboard, prints the URLs and stops them all at Ctrl-C.
+import { etcdRecipe } from '../src/torture/servers/etcd.ts';
+import { mysqlRecipe } from '../src/torture/servers/mysql.ts';
+import { postgresRecipe } from '../src/torture/servers/postgres.ts';
+import { redisRecipe } from '../src/torture/servers/redis.ts';
+import { type Recipe, type Server, startServer } from '../src/torture/servers/server.ts';
+import { zookeeperRecipe } from '../src/torture/servers/zookeeper.ts';
+
+process.env.HOLDFAST_INSTALL_SERVERS ??= '1';
 
 /** A new store adds its recipe here. */
-const RECIPES: readonly Recipe[] = [redisRecipe(), postgresRecipe(), etcdRecipe(), zookeeperRecipe()];
+const RECIPES: readonly Recipe[] = [
+  redisRecipe(),
+  postgresRecipe(),
+  mysqlRecipe(),
+  etcdRecipe(),
+  zookeeperRecipe(),
+];
 
 const servers: Server[] = [];
 for (const recipe of RECIPES) {

@@ -1,4 +1,5 @@
-// `npm test`: everything that must be right, in the order in which a mistake is cheapest to read. Arguments go to Vitest.
+// `npm test`: everything that must be right, in the order in which a mistake is cheapest to read.
+// Arguments go to Vitest.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +16,11 @@ const STEPS = [
   { name: 'build', args: [join(root, 'scripts/build.mjs')] },
   // After the build, since benches and examples import the package by its name.
   { name: 'types', args: [join(modules, 'typescript/bin/tsc'), '-p', 'tsconfig.json'] },
+  // Projects of their own, with the types of a browser.
+  { name: 'page', args: [join(modules, 'typescript/bin/tsc'), '-p', 'src/dashboard/page'] },
+  { name: 'browser', args: [join(modules, 'typescript/bin/tsc'), '-p', 'test/dashboard/browser'] },
   { name: 'lint', args: [join(modules, '@biomejs/biome/bin/biome'), 'check', '--error-on-warnings', '.'] },
+  { name: 'servers', args: [join(root, 'scripts/install-servers.mjs')] },
   {
     name: 'tests',
     args: [

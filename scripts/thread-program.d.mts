@@ -1,0 +1,2 @@
+export const NAME: string;
+export function threadProgram(): string;
