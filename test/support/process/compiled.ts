@@ -1,31 +1,25 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildSync } from 'esbuild';
 import { afterAll } from 'vitest';
+import { compile } from './compile.ts';
 
-/** Inside the project, so that what is compiled finds the libraries. */
+/** Inside the project, where compiled scripts find the libraries. */
 const folder = fileURLToPath(new URL(`../../../.tmp/scripts-${process.pid}`, import.meta.url));
 const files = new Map<string, string>();
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The script as one file that Node.js can run, compiled once for each test file: starting it through a loader would take longer than most tests, and much longer on a busy machine. */
+/**
+ * The script as one file that Node.js can run, compiled once for each test file. Starting it through a
+ * loader would take longer than most tests, and much longer on a busy machine.
+ */
 export function compiled(script: string): string {
   const known = files.get(script);
   if (known !== undefined) return known;
   mkdirSync(folder, { recursive: true });
   const outfile = `${folder}/${basename(script, '.ts')}-${files.size}.mjs`;
-  buildSync({
-    entryPoints: [script],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'esm',
-    packages: 'external',
-    logLevel: 'error',
-  });
+  compile(script, outfile);
   files.set(script, outfile);
   return outfile;
 }

@@ -3,8 +3,8 @@ import { StoreError } from '../../../src/errors.ts';
 import type { Store, Traits } from '../../../src/store/store.ts';
 
 /**
- * A memory store in one process, used from others over Node's own channel between parent and child: enough to put a real process on each side of a lock, to
- * stop it, and to kill it.
+ * A memory store in one process, used from others over Node's own channel between parent and child:
+ * enough to put a real process on each side of a lock, to stop it, and to kill it.
  */
 interface Call {
   readonly kind: 'call';
@@ -34,6 +34,8 @@ export function serveStore(child: ChildProcess, store: Store, beforeReply: Inter
       watches.set(call.n, await store.watch(first, () => send({ kind: 'wake', n: call.n })));
       return null;
     }
+    if (call.verb === 'claim')
+      return await store.claim(first, undefined, { wake: () => send({ kind: 'wake', n: call.n }) });
     if (call.verb === 'unwatch') return await watches.get(first)?.[Symbol.asyncDispose]();
     return await store[call.verb](first, second);
   };
@@ -72,7 +74,11 @@ export function remoteStore(): Store {
   });
   return {
     traits,
-    claim: (request) => call('claim', request).reply,
+    claim: (request, _signal, waiter) => {
+      const { n, reply } = call('claim', request);
+      if (waiter !== undefined) wakes.set(n, () => waiter.wake());
+      return reply;
+    },
     renew: (ref, change) => call('renew', ref, change).reply,
     release: (ref) => call('release', ref).reply,
     evict: (ref) => call('evict', ref).reply,

@@ -11,7 +11,7 @@ process.on('message', (message: { kind?: string; what?: string }) => {
 });
 const toldTo = (what: string): Promise<void> => new Promise((resolve) => told.set(what, resolve));
 
-/** A fault test's process must end by itself when nothing but the channel to its parent is left. */
+/** The process must end by itself when only the channel to its parent is left. */
 const letGo = (): void => void process.channel?.unref();
 
 const stall = (ms: number): void => {
@@ -35,7 +35,7 @@ async function holdAndSay(locks: Locks, ttlMs: number): Promise<Hold> {
 }
 
 const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
-  /** Rows 1 and 13: is stopped, and looks at its hold when it goes on. */
+  /** Rows 1 and 13: is stopped, and checks its hold when it continues. */
   async pausedHolder(locks) {
     const write = toldTo('write');
     const hold = await holdAndSay(locks, 800);
@@ -48,7 +48,7 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
     );
     say('wrote', { checked, extended, aborted: signal.aborted, fence: hold.fence });
   },
-  /** Row 2: is stopped while the answer to its claim waits in the kernel. */
+  /** Row 2: is stopped while the answer to its claim is in its receive buffer. */
   async pausedWaiter(locks) {
     const hold = await locks.mutex('lock').acquire({ ttlMs: 800, waitMs: 20_000 });
     say('held', { fence: hold.fence, id: hold.id, remainingMs: hold.remainingMs });
@@ -97,7 +97,7 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
     say('handlers', { added: handlers() - handlersBefore });
     await toldTo('never');
   },
-  /** A pending acquire and a standing candidate keep the process alive. */
+  /** A pending acquire and a candidate keep the process alive. */
   async waits(locks) {
     const waiting = locks
       .mutex('lock')
@@ -120,12 +120,12 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
       void candidate.stop();
     }, 500).unref();
   },
-  /** Row 8: is given another process's hold as data. */
+  /** Row 8: gets the hold of another process as data. */
   async copycat(locks) {
     const mine = await locks.mutex('lock').tryAcquire();
     say('tried', { got: mine !== null });
   },
-  /** Row 16: every background command fails, and nothing may go unhandled. */
+  /** Row 16: every background command fails, and no rejection may be unhandled. */
   async surrounded(locks) {
     locks.on('lost', () => {
       throw new Error('a listener of ours is broken too');

@@ -10,7 +10,7 @@ const SCENARIOS = fileURLToPath(new URL('./scenarios.ts', import.meta.url));
 export interface Started {
   readonly child: ChildProcess;
   readonly pid: number;
-  /** What the child says next under this heading, or what it said already. */
+  /** The next message of the child under this heading, or an earlier one. */
   heard(what: string): Promise<Record<string, unknown>>;
   tell(what: string): void;
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -19,7 +19,7 @@ export interface Started {
 
 const running = new Set<ChildProcess>();
 
-/** Ends what a failed test has left running, also when it is stopped. */
+/** Ends processes that a failed test has left, also stopped ones. */
 export function endProcesses(): void {
   for (const child of running) child.kill('SIGKILL');
 }

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
-import type { Server } from './server.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
 
-/** Ends the server's process at once. It is there again for the next test, whatever becomes of this one. */
+/** Kills the process of the server. It is restarted for the next test in every case. */
 export async function crash(server: Server): Promise<{ back(): Promise<void> }> {
   let started: Promise<void> | null = null;
   const back = (): Promise<void> => {

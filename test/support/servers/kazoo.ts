@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { install } from './find.ts';
+import { install } from '../../../src/torture/servers/find.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../zookeeper/take-locks.py', import.meta.url));
-/** The one that packages of the distribution are for, whatever else is on PATH. */
+/** The Python of the distribution, whose packages are used. */
 const PYTHON = '/usr/bin/python3';
 
 export type KazooKind = 'Lock' | 'ReadLock' | 'WriteLock';

@@ -1,8 +1,8 @@
 import { chownSync, writeFileSync } from 'node:fs';
 import pg from 'pg';
-import { findProgram } from './find.ts';
-import { postgresUser } from './postgres.ts';
-import { type Recipe, type Server, startOwnServer } from './server.ts';
+import { findProgram } from '../../../src/torture/servers/find.ts';
+import { postgresUser } from '../../../src/torture/servers/postgres.ts';
+import { type Recipe, type Server, startOwnServer } from '../../../src/torture/servers/server.ts';
 
 const PGBOUNCER = {
   title: 'PgBouncer 1.18 or newer',
@@ -15,7 +15,7 @@ export interface PgbouncerOptions {
   /** The port of the PostgreSQL behind it. */
   readonly port: number;
   readonly mode: 'session' | 'transaction';
-  /** Server connections for each database and user; 20 unless told. */
+  /** Server connections for each database and user; 20 unless set. */
   readonly poolSize?: number;
   /** Roles that may connect, besides `postgres`. */
   readonly users?: readonly string[];

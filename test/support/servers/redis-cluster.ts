@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type RedisOptions, startRedis } from './redis.ts';
-import type { Server } from './server.ts';
+import { type RedisOptions, startRedis } from '../../../src/torture/servers/redis.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
 
 /** Six nodes: the first three begin as masters, node n + 3 is the replica of node n. */
 export interface RedisCluster extends AsyncDisposable {
@@ -9,13 +9,16 @@ export interface RedisCluster extends AsyncDisposable {
   readonly addresses: ReadonlyArray<{ readonly host: string; readonly port: number }>;
   /** `redis+cluster://a,b,c` */
   readonly url: string;
-  /** A plain client of one node, for looking behind the API. */
+  /** A plain client of one node, to read its data. */
   admin(index: number): Redis;
-  /** The node that serves this slot, by its own word. */
+  /** The node that says that it serves this slot. */
   masterOf(slot: number): Promise<number>;
-  /** The node's own id in the cluster. */
+  /** The id of the node in the cluster. */
   idOf(index: number): Promise<string>;
-  /** After how long a silent node is replaced. So long at first that nobody is because the machine is busy: a test that wants it says so. */
+  /**
+   * After how long a silent node is replaced. Long by default, so that a busy machine causes no
+   * failover: a test that wants one sets it.
+   */
   setNodeTimeout(ms?: number): Promise<void>;
   /** Resolves when every node says that every slot is served. */
   whole(): Promise<void>;
@@ -25,16 +28,16 @@ export interface RedisCluster extends AsyncDisposable {
 const SLOTS = 16_384;
 const MASTERS = 3;
 const NODE_TIMEOUT_MS = 30_000;
-/** Nodes that have joined wait as long as this before they serve. */
+/** Nodes that have joined wait this long before they serve. */
 const JOINING_TIMEOUT_MS = 1_000;
-/** How long they may take to find each other. */
+/** How long the servers may take to find each other. */
 const JOIN_MS = 60_000;
 
 /** Three masters with a replica each, joined and in sync. */
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const args = [
     ...['--cluster-node-timeout', `${JOINING_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
-    // A replica may stand for election whatever it has missed: who waits for a quiet moment waits for ever in a test.
+    // A replica may stand for election whatever it has missed.
     ...['--cluster-replica-validity-factor', '0', ...(options.args ?? [])],
   ];
   const servers = await Promise.all(
@@ -82,7 +85,7 @@ class Cluster implements RedisCluster {
     for (const giveUpAt = performance.now() + JOIN_MS; performance.now() < giveUpAt; ) {
       for (const [index, client] of this.#admins.entries()) {
         if (client.status !== 'ready') continue;
-        // A node may have been stopped: it is connected, and says nothing.
+        // A stopped node is connected, and does not answer.
         const nodes = await Promise.race([client.call('CLUSTER', 'NODES'), sleep(500, '')]);
         const lines = String(nodes).split('\n');
         const own = lines.find((line) => / myself,master /.test(line))?.split(' ') ?? [];
@@ -121,7 +124,7 @@ class Cluster implements RedisCluster {
       const [, port] = (await client.call('CONFIG', 'GET', 'cluster-port')) as string[];
       buses.push(port ?? '');
     }
-    // Everybody greets everybody: waiting for the gossip would take seconds.
+    // Every node meets every other: waiting for the gossip would take seconds.
     for (const client of this.#admins) {
       for (const [n, { host, port }] of this.addresses.entries())
         await client.call('CLUSTER', 'MEET', host, `${port}`, buses[n] ?? '');

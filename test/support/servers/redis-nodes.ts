@@ -1,7 +1,7 @@
-import { type RedisOptions, startRedis } from './redis.ts';
-import type { Server } from './server.ts';
+import { type RedisOptions, startRedis } from '../../../src/torture/servers/redis.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
 
-/** Redis servers that know nothing of each other. */
+/** Independent Redis servers. */
 export interface RedisNodes extends AsyncDisposable {
   readonly servers: readonly Server[];
   readonly urls: readonly string[];

@@ -4,17 +4,19 @@ import { findNodes, moduleNamed, parse } from './syntax.ts';
 
 const EVERYWHERE = ['src', 'test', 'bench', 'scripts', 'examples'];
 
-/** The core takes time, timers and chance from its Clock, so that all of it can run in a simulation. */
+/** The core takes time, timers and randomness from its Clock, so that all of it can run in a simulation. */
 const UNSEAMED = new Set(['Date.now', 'performance.now', 'Math.random', 'setTimeout', 'setInterval']);
 
-/** Where it is right to go round the seam, and why: files, or folders with all that is in them. */
+/** The files and folders that may bypass the Clock, and why. */
 export const SEAM_EXCEPTIONS: Readonly<Record<string, string>> = {
   'src/clock.ts': 'it is the seam',
+  'src/dashboard/page/': 'it runs in a browser, with the clock of the browser',
   'src/cli/': 'a program for people: it waits for real processes and paints real terminals',
+  'src/torture/': 'it runs real servers and processes, which go by the time of the host',
   'src/testing/store-case.ts': 'names must differ between runs, also under a virtual clock',
 };
 
-/** What a call calls, without what it may be reached through. */
+/** The callee of a call, without `globalThis`. */
 function calleeOf(node: ts.Node, source: ts.SourceFile): string {
   if (ts.isNewExpression(node)) return `new ${node.expression.getText(source)}`;
   return ts.isCallExpression(node)
@@ -25,7 +27,8 @@ function calleeOf(node: ts.Node, source: ts.SourceFile): string {
 export const clockSeam: Check = {
   rule: 'time, timers and chance come through the clock',
   covers: (path) =>
-    within(['src'], ['.ts'])(path) && !Object.keys(SEAM_EXCEPTIONS).some((each) => path.startsWith(each)),
+    within(['src'], ['.ts', '.tsx'])(path) &&
+    !Object.keys(SEAM_EXCEPTIONS).some((each) => path.startsWith(each)),
   find: (file) =>
     findNodes(file, (node, source) => {
       const callee = calleeOf(node, source);
@@ -40,7 +43,7 @@ export const clockSeam: Check = {
 
 const noAny: Check = {
   rule: 'no any, and no error silenced',
-  covers: within(EVERYWHERE, ['.ts']),
+  covers: within(EVERYWHERE, ['.ts', '.tsx']),
   find: (file) => [
     ...findNodes(file, (node) => (node.kind === ts.SyntaxKind.AnyKeyword ? 'any' : null)),
     ...[...file.text.matchAll(/@ts-(?:ignore|nocheck)\b/g)].map((match) => at(file, match.index, match[0])),
@@ -64,9 +67,24 @@ const wholeSuites: Check = {
   good: { path: 'test/a.test.ts', text: 'it.each([1])("skips only what it must", (n) => list.skip(n));' },
 };
 
+/** Vitest loses the test of an `expect.poll` when a concurrent test ends first: `eventually` does not. */
+const noConcurrentPoll: Check = {
+  rule: 'no expect.poll beside concurrent tests',
+  covers: within(['test'], ['.test.ts']),
+  find: (file) =>
+    /\b(?:describe|it|test)\.concurrent\b/.test(file.text)
+      ? findNodes(file, (node, source) => (calleeOf(node, source) === 'expect.poll' ? 'expect.poll' : null))
+      : [],
+  bad: {
+    path: 'test/a.test.ts',
+    text: 'it.concurrent("a", async () => {\n  await expect.poll(() => 1).toBe(1);\n});',
+  },
+  good: { path: 'test/a.test.ts', text: 'it("a", async () => {\n  await expect.poll(() => 1).toBe(1);\n});' },
+};
+
 const noDefault: Check = {
   rule: 'no default exports',
-  covers: within(['src'], ['.ts']),
+  covers: within(['src'], ['.ts', '.tsx']),
   find: (file) =>
     findNodes(file, (node) => {
       const isDefault =
@@ -81,11 +99,11 @@ const noDefault: Check = {
 
 const withExtension: Check = {
   rule: 'a relative import names the file',
-  covers: within(EVERYWHERE, ['.ts']),
+  covers: within(EVERYWHERE, ['.ts', '.tsx']),
   find: (file) =>
     findNodes(file, (node) => {
       const named = moduleNamed(node);
-      return named !== null && /^\.{1,2}(?:\/|$)/.test(named) && !/\.(?:ts|mjs|json)$/.test(named)
+      return named !== null && /^\.{1,2}(?:\/|$)/.test(named) && !/\.(?:ts|tsx|mjs|json|css)$/.test(named)
         ? `'${named}' has no extension`
         : null;
     }),
@@ -93,11 +111,11 @@ const withExtension: Check = {
   good: { path: 'src/a.ts', text: "import { b } from './b.ts';\nimport { c } from 'c';" },
 };
 
-/** `entries`: the sources of the public entries, which may do nothing else than pass on. */
+/** `entries`: the sources of the public entries, which may consist of re-exports. */
 export function noBarrels(entries: ReadonlySet<string>): Check {
   return {
     rule: 'no barrel files but the public entries',
-    covers: (path) => within(['src'], ['.ts'])(path) && !entries.has(path),
+    covers: (path) => within(['src'], ['.ts', '.tsx'])(path) && !entries.has(path),
     find: (file) => {
       const statements = parse(file).statements;
       const passedOn = statements.filter((each) => ts.isExportDeclaration(each) && each.moduleSpecifier);
@@ -113,4 +131,11 @@ export function noBarrels(entries: ReadonlySet<string>): Check {
   };
 }
 
-export const codeChecks: readonly Check[] = [clockSeam, noAny, wholeSuites, noDefault, withExtension];
+export const codeChecks: readonly Check[] = [
+  clockSeam,
+  noAny,
+  wholeSuites,
+  noConcurrentPoll,
+  noDefault,
+  withExtension,
+];

@@ -2,21 +2,21 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** A file of the repository, or a sample that stands for one. The path is relative to the root, with `/`. */
+/** A file of the repository, or a sample. The path is relative to the root, with `/`. */
 export interface TidyFile {
   readonly path: string;
   readonly text: string;
 }
 
-/** One rule of the house, as a pure function over one file's text. */
+/** One rule, as a pure function of the text of one file. */
 export interface Check {
   readonly rule: string;
   covers(path: string): boolean;
-  /** What is wrong, one line each. */
+  /** The violations, one line each. */
   find(file: TidyFile): string[];
-  /** Breaks the rule once. A check that does not say so could not fail. */
+  /** Violates the rule once, so that the check is seen to fail. */
   readonly bad: TidyFile;
-  /** Comes close and is right. */
+  /** Comes close, and does not violate it. */
   readonly good: TidyFile;
 }
 
@@ -25,7 +25,7 @@ export const root = fileURLToPath(new URL('../../..', import.meta.url));
 const IGNORED = new Set(['.git', '.tmp', 'node_modules', 'dist', 'coverage']);
 const BINARY = new Set(['.png', '.jpg', '.gif', '.ico', '.woff2', '.db', '.tgz']);
 
-/** Every text file of the repository, also those not committed yet: a mistake is best found before. */
+/** Every text file of the repository, also those that are not committed yet. */
 export function repositoryFiles(folder = ''): TidyFile[] {
   return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry): TidyFile[] => {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
@@ -36,7 +36,9 @@ export function repositoryFiles(folder = ''): TidyFile[] {
   });
 }
 
-/** Whether the path lies in one of these top folders and ends in one of these. Generated code is nobody's style. */
+/**
+ * Whether the path lies in one of these top folders and ends in one of these. Generated code is left out.
+ */
 export function within(folders: readonly string[], endings: readonly string[] = ['']): Check['covers'] {
   return (path) =>
     !path.startsWith('src/generated/') &&

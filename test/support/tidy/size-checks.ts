@@ -1,12 +1,15 @@
 import ts from 'typescript5';
 import { type Check, countLines, type TidyFile, within } from './file.ts';
 import { findNodes, linesOf } from './syntax.ts';
+import { withoutFences } from './text-checks.ts';
 
 const CODE = ['src', 'test', 'bench', 'scripts', 'examples'];
-const FILE_MAX = 300;
+const FILE_MAX = 400;
 const FUNCTION_MAX = 60;
 const README_MAX = 150;
 const DECISION_MAX = 40;
+const CODE_WIDTH_MAX = 110;
+const PROSE_WIDTH_MAX = 160;
 
 const lines = (count: number, line = 'a();'): string => `${line}\n`.repeat(count);
 
@@ -23,14 +26,14 @@ function lengthCheck(rule: string, max: number, path: string, covers: Check['cov
   };
 }
 
-/** `describe` only groups; what it groups is measured. */
+/** `describe` only groups tests; each test is measured. */
 function isDescribe(node: ts.Node, source: ts.SourceFile): boolean {
   return ts.isCallExpression(node.parent) && /^describe\b/.test(node.parent.expression.getText(source));
 }
 
 const functionLength: Check = {
   rule: `a function has at most ${FUNCTION_MAX} lines`,
-  covers: within(CODE, ['.ts', '.mjs']),
+  covers: within(CODE, ['.ts', '.tsx', '.mjs']),
   find: (file) =>
     findNodes(file, (node, source) => {
       if (!ts.isFunctionLike(node) || isDescribe(node, source)) return null;
@@ -44,16 +47,42 @@ const functionLength: Check = {
   },
 };
 
-const isDecision = (path: string): boolean => /^docs\/decisions\/.*\.md$/.test(path);
+function widthCheck(rule: string, max: number, path: string, covers: Check['covers']): Check {
+  return {
+    rule: `${rule} end within ${max} columns`,
+    covers,
+    find: ({ path: file, text }) =>
+      text.split('\n').flatMap((line, n) => {
+        const width = [...line.trimEnd()].length;
+        return width > max ? [`${file}:${n + 1}: ${width} columns, ${max} is the most`] : [];
+      }),
+    bad: { path, text: `a\n${'x'.repeat(max + 1)}\n` },
+    good: { path, text: `${'é'.repeat(max)}\n` },
+  };
+}
+
+const isCode = within(CODE, ['.ts', '.tsx', '.css', '.mjs', '.lua', '.sql']);
+
+/** Fenced code of a page may be wider, as a command that cannot be wrapped. */
+const proseWidth = widthCheck('pages', PROSE_WIDTH_MAX, 'docs/a.md', (path) => path.endsWith('.md'));
+
+const isDecision = (path: string): boolean => /^docs\/decisions\/(?!README).*\.md$/.test(path);
 
 export const sizeChecks: readonly Check[] = [
-  lengthCheck('a code file', FILE_MAX, 'src/a.ts', within(CODE, ['.ts', '.mjs', '.lua', '.sql'])),
+  lengthCheck(
+    'a code file',
+    FILE_MAX,
+    'src/a.ts',
+    within(CODE, ['.ts', '.tsx', '.css', '.mjs', '.lua', '.sql']),
+  ),
   functionLength,
   lengthCheck('the README', README_MAX, 'README.md', (path) => path === 'README.md'),
+  widthCheck('code and comments', CODE_WIDTH_MAX, 'src/a.ts', isCode),
+  { ...proseWidth, find: (file) => proseWidth.find({ ...file, text: withoutFences(file.text) }) },
   lengthCheck('a decision', DECISION_MAX, 'docs/decisions/a.md', isDecision),
 ];
 
-/** Also a file name is read by people: lower case, words joined by hyphens. */
+/** Lower case, words joined by hyphens. */
 export const fileName: Check = {
   rule: 'files are named in kebab-case',
   covers: within([...CODE, 'docs']),

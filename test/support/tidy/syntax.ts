@@ -1,7 +1,9 @@
 import ts from 'typescript5';
 import type { TidyFile } from './file.ts';
 
-/** Visits every node of a file, outermost first. Parsing sees no comment or string as code, as a pattern would. */
+/**
+ * Visits every node of a file, outermost first. Parsing does not confuse comments and strings with code.
+ */
 export function findNodes(
   file: TidyFile,
   problemOf: (node: ts.Node, source: ts.SourceFile) => string | null,

@@ -4,7 +4,7 @@ import { at, type Check, root, type TidyFile } from './file.ts';
 
 const isProse = (path: string): boolean => path.endsWith('.md') && !path.includes('node_modules/');
 
-/** Samples are put together here, so that this file does not break the rules it states. */
+/** Samples are assembled, so that this file does not violate its own rules. */
 const samplePath = (...parts: string[]): string => ['', ...parts, 'x'].join('/');
 const markers = [
   ['TO', 'DO'],
@@ -39,7 +39,7 @@ const noMarkers: Check = {
   good: { path: 'src/a.ts', text: 'const todo = 1; // Hacks and todos in lower case are words.' },
 };
 
-/** Where a lock says from where it was installed, it installs from nowhere else. */
+/** A lock file that names a registry cannot be installed from another one. */
 const lockHosts: Check = {
   rule: 'the lock names no registry',
   covers: (path) => path === 'package-lock.json',
@@ -52,7 +52,10 @@ interface Locked {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** `npm ci` refuses a lock in which a package for another platform is missing, and a mirror that has not got it leaves it out. */
+/**
+ * `npm ci` refuses a lock in which a package for another platform is missing, and a mirror that has
+ * not got it leaves it out.
+ */
 const lockComplete: Check = {
   rule: 'the lock has the packages of every platform',
   covers: (path) => path === 'package-lock.json',
@@ -81,7 +84,8 @@ function isLocked(packages: Record<string, Locked>, from: string, name: string):
   }
 }
 
-const withoutFences = (text: string): string =>
+/** The text of a page with spaces instead of its fenced code. */
+export const withoutFences = (text: string): string =>
   text.replace(/^```[\s\S]*?^```/gm, (fence) => fence.replace(/[^\n]/g, ' '));
 
 /** The anchors that GitHub gives to the headings of a page. */

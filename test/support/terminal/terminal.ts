@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { findProgram } from '../../../src/torture/servers/find.ts';
+import { eventually } from '../waiting/eventually.ts';
+
+const execute = promisify(execFile);
+
+const SETTINGS = ['set -g status off', 'set -g escape-time 0', 'set -g history-limit 0', ''].join('\n');
+
+export interface TerminalOptions {
+  /** The program of the terminal: a shell. */
+  readonly shell: readonly string[];
+  readonly columns?: number;
+  readonly rows?: number;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** A real terminal: a tmux of its own, with one window. */
+export class Terminal implements AsyncDisposable {
+  readonly #tmux: string;
+  readonly #folder: string;
+
+  private constructor(tmux: string, folder: string) {
+    this.#tmux = tmux;
+    this.#folder = folder;
+  }
+
+  static async start({ shell, columns = 80, rows = 24, env = {} }: TerminalOptions): Promise<Terminal> {
+    const tmux = findProgram({ title: 'tmux', binary: 'tmux', packages: ['tmux'] });
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-tmux-'));
+    writeFileSync(join(folder, 'tmux.conf'), SETTINGS);
+    const terminal = new Terminal(tmux, folder);
+    const size = ['-x', `${columns}`, '-y', `${rows}`];
+    await terminal.#run(['-f', join(folder, 'tmux.conf'), 'new-session', '-d', ...size, ...shell], {
+      ...process.env,
+      LC_ALL: 'C.UTF-8',
+      ...env,
+    });
+    // Everything that programs write, as they wrote it.
+    await terminal.#run(['pipe-pane', '-O', `exec cat > '${terminal.#log}'`]);
+    return terminal;
+  }
+
+  get #log(): string {
+    return join(this.#folder, 'output');
+  }
+
+  async #run(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<string> {
+    const all = ['-u', '-S', join(this.#folder, 'socket'), ...args];
+    return (await execute(this.#tmux, all, { env })).stdout;
+  }
+
+  /** What a person would see, without the spaces at the end of each line. */
+  async screen(): Promise<string> {
+    return await this.#run(['capture-pane', '-p']);
+  }
+
+  /** Everything that was written to the terminal so far, control sequences included. */
+  written(): string {
+    return readFileSync(this.#log, 'utf8');
+  }
+
+  /** Types this text, without Enter. */
+  async type(text: string): Promise<void> {
+    await this.#run(['send-keys', '-l', '--', text]);
+  }
+
+  /** Presses these keys, by the names that tmux has for them: `Enter`, `Escape`, `Up`, `C-c`. */
+  async press(...keys: readonly string[]): Promise<void> {
+    await this.#run(['send-keys', ...keys]);
+  }
+
+  async enter(line: string): Promise<void> {
+    await this.type(line);
+    await this.press('Enter');
+  }
+
+  async resize(columns: number, rows: number): Promise<void> {
+    await this.#run(['resize-window', '-x', `${columns}`, '-y', `${rows}`]);
+  }
+
+  /** Waits until the screen matches, and gives it. */
+  async shows(expected: string | RegExp): Promise<string> {
+    return await this.#until(expected, (isFound) => isFound);
+  }
+
+  /** Waits until the screen no longer matches, and gives it. */
+  async hides(unwanted: string | RegExp): Promise<string> {
+    return await this.#until(unwanted, (isFound) => !isFound);
+  }
+
+  async #until(text: string | RegExp, isDone: (isFound: boolean) => boolean): Promise<string> {
+    let screen = '';
+    try {
+      await eventually(String(text), async () => {
+        screen = await this.screen();
+        return isDone(typeof text === 'string' ? screen.includes(text) : text.test(screen));
+      });
+    } catch (cause) {
+      throw new Error(`${(cause as Error).message}; the screen was:\n${screen}`, { cause });
+    }
+    return screen;
+  }
+
+  /** What programs can switch in a terminal, and must switch back. */
+  async modes(): Promise<{ alternateScreen: boolean; cursor: boolean; wrap: boolean }> {
+    const text = await this.#run(['display-message', '-p', '#{alternate_on} #{cursor_flag} #{wrap_flag}']);
+    const [alternateScreen, cursor, wrap] = text
+      .trim()
+      .split(' ')
+      .map((flag) => flag === '1');
+    return { alternateScreen: alternateScreen ?? false, cursor: cursor ?? false, wrap: wrap ?? false };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // The tmux server has ended already when its shell has.
+    await this.#run(['kill-server']).catch(() => {});
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
