@@ -1,10 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { pause } from '../../src/hold/pause.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { pause } from '../../src/util/backoff.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('aborting a wait', () => {
-  it('rejects with the reason, at once, and leaves the line', async () => {
+  it('rejects at once with the reason, and leaves the queue', async () => {
     const { locks, clock, store } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const controller = new AbortController();
@@ -24,7 +24,7 @@ describe('aborting a wait', () => {
     expect(store.calls).toHaveLength(0);
   });
 
-  it('does not touch a hold that was already given', async () => {
+  it('does not affect a hold that was already granted', async () => {
     const { locks, clock } = makeWorld();
     const controller = new AbortController();
     const hold = await locks().mutex('a').acquire({ signal: controller.signal });
@@ -34,7 +34,7 @@ describe('aborting a wait', () => {
     expect(hold.signal.aborted).toBe(false);
   });
 
-  it('shares one listener among a thousand waits, and leaves none', async () => {
+  it('uses one listener for a thousand waits, and removes it', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const controller = new AbortController();
@@ -52,7 +52,14 @@ describe('aborting a wait', () => {
     await hold.release();
   });
 
-  it('a pause that is over does not listen any more', async () => {
+  it('has no listener left once the lock was granted', async () => {
+    const { locks } = makeWorld();
+    const { signal } = new AbortController();
+    for (let n = 0; n < 3; n += 1) await locks().mutex(`lock ${n}`).acquire({ signal });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
+  it('has no listener left after a pause', async () => {
     const { clock } = makeWorld();
     const { signal } = new AbortController();
     const over = pause(clock, 10, { signal });

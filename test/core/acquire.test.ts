@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { AcquireTimeoutError, type Hold, type StoreError } from '../../src/index.ts';
-import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+import { AcquireTimeoutError, createLocks, type Hold, type StoreError } from '../../src/index.ts';
+import { connectionTo } from '../support/memory/memory-connection.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('acquire', () => {
-  it('gives a hold with a name, an id, a fence and a validity', async () => {
+  it('resolves to a hold with a name, an id, a fence and a validity', async () => {
     const { locks } = makeWorld();
     const hold = await locks({ owner: 'me' }).mutex('a').acquire({ ttlMs: 1_000 });
     expect(hold.name).toBe('a');
@@ -12,14 +13,14 @@ describe('acquire', () => {
     expect(hold.remainingMs).toBeCloseTo(1_000 - 10 - 2, 5);
   });
 
-  it('costs one claim when nobody holds the lock, and one release', async () => {
+  it('sends one claim for a free lock, and one release', async () => {
     const { faulty } = makeWorld();
     const { locks, store } = faulty(() => null);
     await (await locks.mutex('a').acquire()).release();
     expect(store.calls.map((call) => call.verb)).toEqual(['claim', 'release']);
   });
 
-  it('hands over on release without any time passing', async () => {
+  it('grants the lock to the next waiter at the instant of the release', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const next = outcomeOf(locks().mutex('a').acquire());
@@ -31,19 +32,22 @@ describe('acquire', () => {
     expect(next.value?.fence).toBeGreaterThan(hold.fence);
   });
 
-  it('does not miss a release that comes between the refusal and the listening', async () => {
-    const { locks, faulty, clock } = makeWorld();
+  it('does not miss a release that comes before the answer to its claim', async () => {
+    const { locks, store, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
-    const { locks: other } = faulty((call) => {
-      if (call.verb === 'watch') void hold.release();
-      return null;
-    });
+    const slow = connectionTo(store);
+    slow.claim = async (...args) => {
+      const outcome = await store.claim(...args);
+      await hold.release();
+      return outcome;
+    };
+    const other = createLocks(slow, { clock });
     const next = outcomeOf(other.mutex('a').acquire());
     await clock.advance(1);
     expect(next.state).toBe('kept');
   });
 
-  it('keeps its place in line for as long as it waits', async () => {
+  it('keeps its queue position for as long as it waits', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const order: string[] = [];
@@ -101,7 +105,7 @@ describe('acquire', () => {
     expect(error.message).toContain('"web-1:77" for 6.0 s');
   });
 
-  it('leaves nothing in line after a time-out', async () => {
+  it('leaves nothing in the queue after a time-out', async () => {
     const { locks, clock, store } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const late = outcomeOf(locks().mutex('a').acquire({ waitMs: 100 }));
@@ -118,7 +122,7 @@ describe('acquire', () => {
     expect(store.calls.filter((call) => call.verb === 'claim')).toHaveLength(1);
   });
 
-  it('waits for ever when told to', async () => {
+  it('waits for ever with waitMs Infinity', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const next = outcomeOf(locks().mutex('a').acquire({ waitMs: Number.POSITIVE_INFINITY }));
@@ -129,7 +133,7 @@ describe('acquire', () => {
     expect(next.state).toBe('kept');
   });
 
-  it('gets in when the holder dies, at the end of its lease', async () => {
+  it('acquires the lock of a dead holder at the end of its lease', async () => {
     const { locks, clock } = makeWorld();
     await locks().mutex('a').acquire({ ttlMs: 2_000, renew: false });
     const next = outcomeOf(locks().mutex('a').acquire());
@@ -139,7 +143,7 @@ describe('acquire', () => {
     expect(next.state).toBe('kept');
   });
 
-  it('asks a store that has failed again soon, whatever that said before', async () => {
+  it('asks a store that has failed again soon, whatever retryAfterMs said before', async () => {
     const { locks, faulty, clock } = makeWorld();
     await locks().mutex('a').acquire();
     let claims = 0;
@@ -149,16 +153,17 @@ describe('acquire', () => {
       return claims === 2 ? 'fail' : null;
     });
     const waiting = outcomeOf(other.mutex('a').acquire({ waitMs: 60_000 }));
-    await clock.advance(2_000);
+    // The second claim keeps the queue position, and fails.
+    await clock.advance(12_000);
     expect([waiting.state, claims]).toEqual(['pending', 3]);
   });
 
-  it('polls within the given bounds when wake-ups cannot be had', async () => {
-    const { locks, faulty, clock } = makeWorld();
+  it('polls within the given bounds when the store cannot wake waiters', async () => {
+    const { locks, store, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
-    const { locks: other } = faulty((call) => (call.verb === 'watch' ? 'fail' : null), {
-      pollMs: { min: 20, max: 200 },
-    });
+    const deaf = connectionTo(store);
+    deaf.claim = async (request, signal) => ({ ...(await store.claim(request, signal)), retryAfterMs: null });
+    const other = createLocks(deaf, { clock, pollMs: { min: 20, max: 200 } });
     const next = outcomeOf(other.mutex('a').acquire());
     await clock.advance(1_000);
     await hold.release();
@@ -166,22 +171,22 @@ describe('acquire', () => {
     expect(next.state).toBe('kept');
   });
 
-  it('takes a definite no of the store for an answer', async () => {
+  it('rejects when the store definitely refuses', async () => {
     const { locks } = makeWorld();
     await locks().semaphore('a', { permits: 2 }).acquire();
     await expect(locks().mutex('a').acquire()).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
     await expect(locks().mutex('a').tryAcquire()).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
   });
 
-  it('says when the line is full, and does not wait then', async () => {
+  it('rejects at once when the queue is full', async () => {
     const { createLocks, memoryStore } = await import('../../src/index.ts');
-    const locks = createLocks(memoryStore({ lineMax: 1 }));
+    const locks = createLocks(memoryStore({ queueMax: 1 }));
     const hold = await locks.mutex('a').acquire();
     const waiting = locks.mutex('a').acquire();
     await expect(locks.mutex('a').acquire()).rejects.toMatchObject({
-      code: 'LINE_FULL',
+      code: 'QUEUE_FULL',
       lock: 'a',
-      lineMax: 1,
+      queueMax: 1,
     });
     await hold.release();
     await (await waiting).release();
@@ -189,7 +194,7 @@ describe('acquire', () => {
 });
 
 describe('acquire while the store fails', () => {
-  it('tries again until the store is back', async () => {
+  it('retries until the store is back', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.n <= 4 ? 'refuse' : null));
     const hold = outcomeOf(locks.mutex('a').acquire());
@@ -197,7 +202,7 @@ describe('acquire while the store fails', () => {
     expect(hold.state).toBe('kept');
   });
 
-  it('gives the last failure when the wait runs out', async () => {
+  it('rejects with the last failure when the wait times out', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty(() => 'refuse');
     const hold = outcomeOf(locks.mutex('a').acquire({ waitMs: 1_000 }));
@@ -205,7 +210,7 @@ describe('acquire while the store fails', () => {
     expect(hold.error).toMatchObject({ code: 'STORE', applied: 'no' });
   });
 
-  it('gives a time-out when the last answer was "held"', async () => {
+  it('rejects with a time-out when the last answer was "held"', async () => {
     const { locks, faulty, clock } = makeWorld();
     await locks().mutex('a').acquire();
     const { locks: other } = faulty((call) => (call.n <= 2 ? 'fail' : null));
@@ -214,7 +219,7 @@ describe('acquire while the store fails', () => {
     expect(codeOf(hold.error)).toBe('ACQUIRE_TIMEOUT');
   });
 
-  it('never takes its own claim for somebody else’s when the reply was lost', async () => {
+  it('never takes its own claim for a foreign one when the reply was lost', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.n === 1 ? 'lose' : null));
     const hold = outcomeOf(locks.mutex('a').acquire());
@@ -222,7 +227,7 @@ describe('acquire while the store fails', () => {
     expect(hold.state).toBe('kept');
   });
 
-  it('gives every command a time limit, and cleans up a claim that was granted unheard', async () => {
+  it('gives every command a time limit, and releases a claim that was granted unknown to it', async () => {
     const { faulty, clock, store } = makeWorld();
     const { locks } = faulty((call) => (call.verb === 'claim' ? 'hang' : null));
     const hold = outcomeOf(locks.mutex('a').tryAcquire());
@@ -232,7 +237,7 @@ describe('acquire while the store fails', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('tryAcquire says "nobody knows" instead of "held" and leaves nothing behind', async () => {
+  it('tryAcquire reports an unknown outcome instead of "held", and leaves nothing behind', async () => {
     const { faulty, clock, store } = makeWorld();
     const { locks } = faulty((call) => (call.n === 1 ? 'lose' : null));
     const hold = outcomeOf(locks.mutex('a').tryAcquire());
@@ -241,7 +246,7 @@ describe('acquire while the store fails', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('works with a store that throws something of its own', async () => {
+  it('works with a store that throws errors of its own', async () => {
     const { createLocks, memoryStore } = await import('../../src/index.ts');
     const broken = Object.assign(memoryStore(), {
       claim: () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore, openLocks } from '../../src/index.ts';
-import { refusal } from '../support/refusal.ts';
-import { makeWorld } from '../support/world.ts';
+import { refusal } from '../support/memory/refusal.ts';
+import { makeWorld } from '../support/memory/world.ts';
 
 /** Bad input is refused before any I/O. Values are cast because callers in JavaScript can pass anything. */
 const BAD_NAMES: [string, unknown][] = [
@@ -84,7 +84,7 @@ describe('names', () => {
     expect(await locks().mutex('é').tryAcquire()).toBeNull();
   });
 
-  it('in lists: an empty list and something that is no list are refused', async () => {
+  it('in lists: an empty list and a value that is not a list are refused', async () => {
     const { locks } = makeWorld();
     expect(await refusal(() => locks().all([]))).toBe('INVALID_ARGUMENT');
     expect(await refusal(() => locks().all('ab' as unknown as string[]))).toBe('INVALID_ARGUMENT');
@@ -112,7 +112,7 @@ describe('durations', () => {
     },
   );
 
-  it('Infinity is for waitMs and maxHoldMs only', async () => {
+  it('only waitMs and maxHoldMs accept Infinity', async () => {
     const { locks } = makeWorld();
     const infinite = Number.POSITIVE_INFINITY;
     expect(await refusal(() => locks().mutex('a', { waitMs: infinite, maxHoldMs: infinite }))).toBe(
@@ -160,7 +160,7 @@ describe('permits', () => {
     },
   );
 
-  it('more than there are cannot be taken', async () => {
+  it('more than the capacity are refused', async () => {
     const { locks } = makeWorld();
     const pool = locks().semaphore('a', { permits: 3 });
     for (const permits of [0, -1, 4, 1.5, '1' as unknown as number]) {
@@ -185,7 +185,7 @@ describe('owners, signals, functions, stores and holds', () => {
     expect((await locks.inspect('a')).holders[0]?.owner).toBe('wörker #1 <b>.9z');
   });
 
-  it('what is not a signal, a function, a flag, a store or a claim is refused', async () => {
+  it('a value that is not a signal, a function, a flag, a store or a claim is refused', async () => {
     const { locks } = makeWorld();
     const mutex = locks().mutex('a');
     const election = locks().election('a');
@@ -232,7 +232,7 @@ describe('owners, signals, functions, stores and holds', () => {
     for (const use of bad) expect(await refusal(use), use.toString()).toBe('INVALID_ARGUMENT');
   });
 
-  it('a hold used after release, twice at once, or extended at once gives typed results', async () => {
+  it('a hold that is used after release, or twice at once, gives typed results', async () => {
     const { locks } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     await Promise.all([hold.extend(), hold.extend(5_000), hold.extend()]);

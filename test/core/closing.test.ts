@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../src/index.ts';
 import { faultyStore, virtualClock } from '../../src/testing/index.ts';
-import { Network } from '../simulation/network.ts';
-import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+import { ManualNetwork } from '../simulation/manual-network.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('closing', () => {
   it.each([false, true])(
-    'waits for a claim on its way and gives it back (with a signal: %s)',
+    'waits for a pending claim and releases it (with a signal: %s)',
     async (withSignal) => {
       const clock = virtualClock();
       const store = memoryStore({ clock });
-      const network = new Network(store);
+      const network = new ManualNetwork(store);
       let closed = false;
       const link = Object.assign(network.connect('p'), {
         close: async () => {
@@ -33,7 +33,7 @@ describe('closing', () => {
     },
   );
 
-  it('waits for a release that has to be tried again', async () => {
+  it('waits for a release that has to be retried', async () => {
     const { store, clock } = makeWorld();
     let failures = 0;
     const faulty = faultyStore(store, (call) =>
@@ -55,10 +55,10 @@ describe('closing', () => {
     expect(closedAt).toBeLessThanOrEqual(200);
   });
 
-  it('refuses an acquire whose first claim was under way and was refused, for ever', async () => {
+  it('rejects an acquire whose first claim was pending and was then refused', async () => {
     const { locks: others, store, clock } = makeWorld();
     await others().mutex('a').acquire();
-    const network = new Network(store);
+    const network = new ManualNetwork(store);
     const link = network.connect('p');
     const [one, keeper] = [createLocks(link, { clock }), createLocks(link, { clock })];
     const acquiring = outcomeOf(one.mutex('a').acquire({ waitMs: Number.POSITIVE_INFINITY }));
@@ -75,18 +75,43 @@ describe('closing', () => {
   });
 });
 
-describe('looking', () => {
-  it('shows finished runs by their own names, which can be inspected and evicted', async () => {
+describe('inspecting', () => {
+  it('shows every use by the name of the user, and accepts it with the use', async () => {
     const { locks } = makeWorld();
     const one = locks();
     await one.once('job', () => 1);
+    await one.rateLimit('job', { permits: 3, perMs: 1_000 }).take();
+    const hold = await one.mutex('job').acquire();
+    const other = await one.mutex('unrelated').acquire();
     const seen: string[] = [];
-    for await (const view of one.list()) seen.push(view.name);
-    expect(seen).toEqual(['once\u001fjob']);
-    const [holder] = (await one.inspect('once\u001fjob')).holders;
-    expect(await one.evict('once\u001fjob', { id: holder?.id ?? '' })).toBe(true);
-    expect(await one.once('job', () => 2)).toEqual({ ran: true, value: 2 });
-    await expect(one.inspect('other\u001fjob')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    for await (const { use, name, done, holders } of one.list('jo'))
+      seen.push(`${use} ${name} ${done} ${holders.length}`);
+    expect(seen.sort()).toEqual(['lock job false 1', 'once job true 0', 'rateLimit job false 1']);
+    const all: string[] = [];
+    for await (const { name } of one.list()) all.push(name);
+    expect(all.sort()).toEqual(['job', 'job', 'job', 'unrelated']);
+    const [taken] = (await one.inspect('job', { use: 'rateLimit' })).holders;
+    expect(await one.evict('job', { id: taken?.id ?? '' })).toBe(false);
+    expect(await one.evict('job', { id: taken?.id ?? '' }, { use: 'rateLimit' })).toBe(true);
+    expect(await one.inspect('job', { use: 'once' })).toMatchObject({ done: true, holders: [] });
+    await expect(one.inspect('job', { use: 'other' as 'once' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    await Promise.all([hold.release(), other.release()]);
+  });
+
+  it('forgets a finished run, and nothing else', async () => {
+    const { locks, clock } = makeWorld();
+    const one = locks();
+    await one.once('job', () => 1);
+    expect(await one.once('job', () => 2)).toEqual({ ran: false, why: 'done' });
+    expect(await one.forget('job')).toBe(true);
+    expect(await one.forget('job')).toBe(false);
+    const running = outcomeOf(one.once('job', () => clock.sleep(1_000)));
+    await clock.settle();
+    expect(await one.forget('job')).toBe(false);
+    await clock.advance(1_000);
+    expect(running.state).toBe('kept');
   });
 
   it('does not hang on a store that is silent', async () => {
@@ -106,8 +131,8 @@ describe('looking', () => {
   });
 });
 
-describe('small times', () => {
-  it('of a hold and of a window are times all the same', async () => {
+describe('short durations', () => {
+  it('work for holds and for windows', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 1 });
     expect(hold.remainingMs).toBeGreaterThan(0);
@@ -116,7 +141,7 @@ describe('small times', () => {
     expect(await locks().rateLimit('r', { permits: 1, perMs: 1 }).tryTake()).toBe(true);
   });
 
-  it('of a rate limit have nothing to do with how often holds are renewed, or with the round trip', async () => {
+  it('of a rate limit do not depend on renewals or on the round trip', async () => {
     const { store, clock } = makeWorld();
     const slow = Object.assign(
       faultyStore(store, () => null),
@@ -134,7 +159,7 @@ describe('small times', () => {
     expect(taken.state).toBe('kept');
   });
 
-  it('between renewals are as asked for, within what is safe', async () => {
+  it('between renewals are as set, within safe bounds', async () => {
     const { faulty, clock } = makeWorld();
     const { locks, store } = faulty(() => null);
     await locks.mutex('a').acquire({ ttlMs: 30_000, renewEveryMs: 20_000 });
@@ -144,7 +169,7 @@ describe('small times', () => {
 });
 
 describe('all', () => {
-  it('tells of each lock how long that one was waited for', async () => {
+  it('reports for each lock how long it was waited for', async () => {
     const { locks, clock } = makeWorld();
     const blocker = await locks().mutex('a').acquire();
     const mine = locks();
@@ -159,7 +184,7 @@ describe('all', () => {
     expect(waited).toEqual({ a: 3_000, b: 0 });
   });
 
-  it('tells how long the whole wait was, does not hang on giving back, and cannot be copied', async () => {
+  it('reports the length of the whole wait, does not hang on a release, and cannot be copied', async () => {
     const { locks, clock } = makeWorld();
     const [first, second] = [await locks().mutex('a').acquire(), await locks().mutex('b').acquire()];
     const waiting = outcomeOf(locks().all(['a', 'b']).acquire({ waitMs: 5_000 }));
@@ -173,7 +198,7 @@ describe('all', () => {
     expect(JSON.parse(JSON.stringify(hold))).toMatchObject({ names: ['a', 'b'] });
   });
 
-  it('takes the names in the order of their bytes, as programs in other languages do', async () => {
+  it('acquires in the order of the bytes of the names, as programs in other languages do', async () => {
     const { locks } = makeWorld();
     const hold = await locks().all(['\u{1f512}', '\uffee', 'a']).acquire();
     expect(hold.names).toEqual(['a', '\uffee', '\u{1f512}']);
@@ -181,7 +206,7 @@ describe('all', () => {
 });
 
 describe('the memory store', () => {
-  it('lets the next in when a hold that was handed over runs out early', async () => {
+  it('grants the next claim when a hold by handoff expires early', async () => {
     const { locks, clock } = makeWorld();
     const first = await locks().mutex('a').acquire({ ttlMs: 30_000, renew: false });
     const second = locks().mutex('a').acquire({ ttlMs: 1_000, renew: false });

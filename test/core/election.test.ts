@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ClaimView, Hold } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('election', () => {
-  it('elects one, and the next when it stops, at once', async () => {
+  it('elects one candidate, and the next at the instant at which it stops', async () => {
     const { locks, clock } = makeWorld();
     const said: string[] = [];
     const stand = (who: string) =>
@@ -26,7 +26,7 @@ describe('election', () => {
     expect(two.isLeader).toBe(false);
   });
 
-  it('turns isLeader false on the local deadline, tells, and stands again', async () => {
+  it('turns isLeader false on the local deadline, calls onLost, and stands again', async () => {
     const { locks: others, faulty, clock } = makeWorld();
     let down = false;
     const { locks } = faulty((call) => (down && call.verb !== 'watch' ? 'refuse' : null));
@@ -53,7 +53,7 @@ describe('election', () => {
     await candidate.stop();
   });
 
-  it('turns isLeader false the instant its time is over, before any timer has run', async () => {
+  it('turns isLeader false at the deadline, before any timer has run', async () => {
     const { locks, clock } = makeWorld();
     const candidate = locks().election('boss').start();
     await clock.settle();
@@ -84,7 +84,7 @@ describe('election', () => {
     await candidate.stop();
   });
 
-  it('lead: the function returns, it resigns and resolves', async () => {
+  it('lead: resigns and resolves when the function returns', async () => {
     const { locks, store } = makeWorld();
     const term = await new Promise<Hold>((resolve, reject) => {
       locks()
@@ -97,7 +97,7 @@ describe('election', () => {
     expect(await store.read('boss')).toEqual([]);
   });
 
-  it('lead: term lost, the function is awaited, a new campaign begins', async () => {
+  it('lead: after a lost term the function is awaited and a new campaign begins', async () => {
     const { locks, clock, store } = makeWorld();
     const log: string[] = [];
     const led = outcomeOf(
@@ -119,7 +119,7 @@ describe('election', () => {
     expect(led.state).toBe('kept');
   });
 
-  it('lead: the function’s error is the outcome', async () => {
+  it('lead: rejects with the error of the function', async () => {
     const { locks, store } = makeWorld();
     await expect(
       locks()
@@ -179,7 +179,7 @@ describe('election', () => {
     await candidate.stop();
   });
 
-  it('observers see each leader that lasts, and no term twice or backwards', async () => {
+  it('observers see each leader that lasts, and no term twice or in the wrong order', async () => {
     const { locks, clock } = makeWorld();
     const seen: (ClaimView | null)[] = [];
     const controller = new AbortController();
@@ -244,7 +244,7 @@ describe('election', () => {
     await second.stop();
   });
 
-  it('observers end when the Locks is closed, and see through a store that fails for a while', async () => {
+  it('observers end when the Locks is closed, and survive a store that fails for a while', async () => {
     const { faulty, locks, clock } = makeWorld();
     let down = true;
     const { locks: mine } = faulty((call) => (down && call.verb === 'read' ? 'fail' : null));

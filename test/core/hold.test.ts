@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { HoldLostError } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('a hold', () => {
   it('is renewed for as long as it is held', async () => {
@@ -12,7 +12,7 @@ describe('a hold', () => {
     expect(await locks().mutex('a').tryAcquire()).toBeNull();
   });
 
-  it('is renewed every third of what the store granted, or as told', async () => {
+  it('is renewed after every third of the granted time, or every renewEveryMs', async () => {
     const { faulty, clock } = makeWorld();
     const { locks, store } = faulty(() => null);
     const renewals = () => store.calls.filter((call) => call.verb === 'renew').length;
@@ -26,7 +26,7 @@ describe('a hold', () => {
     expect(renewals() - before).toBe(10);
   });
 
-  it('is not renewed when told not to, and its signal fires before the store gives the lock away', async () => {
+  it('is not renewed with renew: false, and its signal aborts before another can hold', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 1_000, renew: false });
     const next = outcomeOf(locks().mutex('a').acquire());
@@ -40,7 +40,7 @@ describe('a hold', () => {
     expect(next.state).toBe('kept');
   });
 
-  it('is lost when the store says that it is gone: taken', async () => {
+  it('is lost when the store says that the claim is gone: taken', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 3_000 });
     const { signal } = hold;
@@ -53,7 +53,7 @@ describe('a hold', () => {
     expect(hold.remainingMs).toBe(0);
   });
 
-  it('survives failed renewals as long as there is time, and tries again', async () => {
+  it('survives failed renewals until its deadline, and retries them', async () => {
     const { faulty, clock } = makeWorld();
     const { locks, store } = faulty((call) => (call.verb === 'renew' && call.n <= 4 ? 'fail' : null));
     const failed: number[] = [];
@@ -65,7 +65,7 @@ describe('a hold', () => {
     expect(store.calls.filter((call) => call.verb === 'renew').length).toBeGreaterThan(15);
   });
 
-  it('is lost by its own deadline when nothing is heard of the store any more: expired', async () => {
+  it('is lost by its own deadline when the store does not answer: expired', async () => {
     for (const fault of ['refuse', 'fail', 'lose', 'hang'] as const) {
       const { locks: others, faulty, clock } = makeWorld();
       const { locks } = faulty((call) => (call.verb === 'renew' ? fault : null));
@@ -81,7 +81,7 @@ describe('a hold', () => {
     }
   });
 
-  it('believes a confirmation that comes late, from when it was asked for', async () => {
+  it('counts a late confirmation from when it was requested', async () => {
     const { clock, store } = makeWorld();
     const { createLocks } = await import('../../src/index.ts');
     const slow = {
@@ -96,7 +96,7 @@ describe('a hold', () => {
     hold.assertHeld();
   });
 
-  it('has one renewal on its way at a time, so that the last word is the last one asked for', async () => {
+  it('has one pending renewal at a time, so that the last answer belongs to the last request', async () => {
     const { clock, store } = makeWorld();
     const { createLocks } = await import('../../src/index.ts');
     let inFlight = 0;
@@ -121,7 +121,7 @@ describe('a hold', () => {
     expect(hold.remainingMs).toBeLessThan(50_000);
   });
 
-  it('never comes back once it is lost', async () => {
+  it('never becomes valid again once it is lost', async () => {
     const { faulty, clock } = makeWorld();
     let down = true;
     const { locks } = faulty((call) => (call.verb === 'renew' && down ? 'refuse' : null));
@@ -134,7 +134,7 @@ describe('a hold', () => {
     expect(hold.remainingMs).toBe(0);
   });
 
-  it('ends at maxHoldMs although renewals go well', async () => {
+  it('ends at maxHoldMs although renewals succeed', async () => {
     const { locks, clock, faulty } = makeWorld();
     const { locks: counted, store } = faulty(() => null);
     const hold = await counted.mutex('a').acquire({ ttlMs: 3_000, maxHoldMs: 10_000 });
@@ -148,7 +148,7 @@ describe('a hold', () => {
     expect(await locks().mutex('a').tryAcquire()).not.toBeNull();
   });
 
-  it('can be extended, and keeps the new time', async () => {
+  it('can be extended, and keeps the new TTL', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 1_000 });
     await hold.extend(60_000);
@@ -169,7 +169,7 @@ describe('a hold', () => {
     expect(() => hold.assertHeld()).toThrow(HoldLostError);
   });
 
-  it('tells that an extension was not confirmed, and stands for what was left', async () => {
+  it('rejects an extension that was not confirmed, and lasts for the time that was left', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.verb === 'renew' ? 'refuse' : null));
     const hold = await locks.mutex('a').acquire({ ttlMs: 10_000, renew: false });
@@ -179,7 +179,7 @@ describe('a hold', () => {
     expect(hold.remainingMs).toBeLessThan(9_000);
   });
 
-  it('is one object for JSON and none for a thread', async () => {
+  it('can be converted to JSON, but not sent to a thread', async () => {
     const { locks } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     expect(JSON.parse(JSON.stringify(hold))).toMatchObject({
@@ -190,7 +190,7 @@ describe('a hold', () => {
     expect(() => structuredClone(hold)).toThrow(/could not be cloned/);
   });
 
-  it('is given up by `await using`, which never rejects', async () => {
+  it('is released by `await using`, which never rejects', async () => {
     const { locks, faulty, clock, store } = makeWorld();
     {
       await using hold = await locks().mutex('a').acquire();
@@ -210,7 +210,7 @@ describe('a hold', () => {
 });
 
 describe('release', () => {
-  it('is true once, false afterwards, and does not abort the signal', async () => {
+  it('resolves to true once, to false afterwards, and does not abort the signal', async () => {
     const { locks } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const { signal } = hold;
@@ -222,7 +222,7 @@ describe('release', () => {
     expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ how: 'released' }));
   });
 
-  it('is true when its reply was lost and a second try finds the claim gone', async () => {
+  it('resolves to true when its reply was lost and a second try finds the claim gone', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.n === 2 ? 'lose' : null));
     const hold = await locks.mutex('a').acquire();
@@ -231,7 +231,7 @@ describe('release', () => {
     expect(released.value).toBe(true);
   });
 
-  it('is false, and a loss, when the claim had been taken away', async () => {
+  it('resolves to false, and the hold is lost, when the claim had been evicted', async () => {
     const { locks, store } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const { signal } = hold;
@@ -241,7 +241,7 @@ describe('release', () => {
     expect(signal.reason).toMatchObject({ how: 'taken' });
   });
 
-  it('rejects when the store stays silent, can be repeated, and goes on in the background', async () => {
+  it('rejects when the store stays silent, can be repeated, and is retried in the background', async () => {
     const { faulty, clock, store } = makeWorld();
     let down = true;
     const { locks } = faulty((call) => (call.verb === 'release' && down ? 'refuse' : null));
@@ -263,7 +263,7 @@ describe('release', () => {
     expect(await store.read('b')).toEqual([]);
   });
 
-  it('of a hold that was lost frees what the store still has of it', async () => {
+  it('of a lost hold removes what the store still has of it', async () => {
     const { locks, clock, store } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 30_000 });
     clock.jumpWall(3_600_000);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, type Hold } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 /** A store that counts the watches that nobody has given up. */
 function counting() {
@@ -27,9 +27,10 @@ function counting() {
   return { ...world, mine: createLocks(store, { clock: world.clock }), open: () => open };
 }
 
-describe('nothing is left behind', () => {
-  it('of a wait that was granted, timed out or aborted: no watch', async () => {
-    const { mine, clock, locks, open } = counting();
+describe('nothing is left', () => {
+  it('of a wait that was granted, timed out or aborted: no queue position', async () => {
+    const { mine, clock, locks, store } = counting();
+    const open = async () => (await store.read('a')).filter(({ granted }) => !granted).length;
     const blocker = await locks().mutex('a').acquire();
     const controller = new AbortController();
     const waits = [
@@ -38,13 +39,13 @@ describe('nothing is left behind', () => {
       outcomeOf(mine.mutex('a').acquire({ signal: controller.signal })),
     ];
     await clock.settle();
-    expect(open()).toBe(3);
+    expect(await open()).toBe(3);
     controller.abort();
     await clock.advance(100);
     await blocker.release();
     await clock.settle();
     expect(waits.map(({ state }) => state)).toEqual(['kept', 'broken', 'broken']);
-    expect(open()).toBe(0);
+    expect(await open()).toBe(0);
   });
 
   it('of an observer that has ended: no watch', async () => {
@@ -59,7 +60,7 @@ describe('nothing is left behind', () => {
 });
 
 describe('holds that are renewed together', () => {
-  it('go on being renewed when others of them end in any order', async () => {
+  it('are still renewed when others of them end in any order', async () => {
     const { locks, clock } = makeWorld();
     const one = locks();
     const holds: Hold[] = [];
@@ -71,7 +72,7 @@ describe('holds that are renewed together', () => {
 });
 
 describe('a finished once', () => {
-  it('is remembered for as long as it was told, not for as long as a hold lives', async () => {
+  it('is remembered for rememberMs, not for the TTL of a hold', async () => {
     const { locks, clock } = makeWorld();
     await locks().once('job', () => 1, { ttlMs: 1_000, rememberMs: 60_000 });
     await clock.advance(59_000);

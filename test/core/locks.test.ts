@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore, openLocks } from '../../src/index.ts';
-import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
-describe('seeing', () => {
+describe('inspecting', () => {
   it('shows holders and waiters in order, with owner, fence, age and metadata', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks({ owner: 'one', metadata: { job: 1 } })
@@ -41,6 +41,8 @@ describe('seeing', () => {
     const { locks } = makeWorld();
     expect(await locks().inspect('a')).toEqual({
       name: 'a',
+      use: 'lock',
+      done: false,
       kind: null,
       permits: null,
       holders: [],
@@ -54,7 +56,7 @@ describe('seeing', () => {
     });
   });
 
-  it('shows another program’s claim and note as far as they are known', async () => {
+  it('shows the claim and the note of a foreign program as far as they are known', async () => {
     const { locks, store } = makeWorld();
     await store.claim({
       name: 'a',
@@ -79,7 +81,7 @@ describe('seeing', () => {
     expect(names.sort()).toEqual(['a/1', 'a/2']);
   });
 
-  it('evicts exactly one claim, and the next one gets in', async () => {
+  it('evicts exactly one claim, and grants the next', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire();
     const next = outcomeOf(locks().mutex('a').acquire());
@@ -92,7 +94,7 @@ describe('seeing', () => {
 });
 
 describe('events', () => {
-  it('tell the life of a hold, with name, id, owner and durations, also on diagnostics channels', async () => {
+  it('follow the life of a hold, with its name, id and owner, also on diagnostics channels', async () => {
     const { locks, clock } = makeWorld();
     const log: [string, Record<string, unknown>][] = [];
     const one = locks({ owner: 'one' });
@@ -174,7 +176,7 @@ describe('events', () => {
 });
 
 describe('close', () => {
-  it('refuses new and waiting acquires, waits for the running ones, and releases the rest', async () => {
+  it('rejects new and waiting acquires, waits for running holds, and releases the rest', async () => {
     const { locks, clock, store } = makeWorld();
     const one = locks();
     const short = await one.mutex('short').acquire();
@@ -199,7 +201,7 @@ describe('close', () => {
     for (const name of ['short', 'long', 'new']) expect(await store.read(name)).toEqual([]);
   });
 
-  it('is quick when nothing is held, and idempotent', async () => {
+  it('is fast when nothing is held, and idempotent', async () => {
     const { locks } = makeWorld();
     const one = locks();
     await Promise.all([one.close(), one.close()]);
@@ -237,7 +239,7 @@ describe('close', () => {
     await expect(store.read('a')).rejects.toMatchObject({ code: 'CLOSED' });
   });
 
-  it('gives back a claim that was granted while it closed', async () => {
+  it('releases a claim that was granted while it closed', async () => {
     const { locks, clock, store } = makeWorld();
     const one = locks();
     const late = outcomeOf(one.mutex('a').acquire());
@@ -248,7 +250,7 @@ describe('close', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('releaseAll gives up everything and says how much', async () => {
+  it('releaseAll releases every hold and resolves to their number', async () => {
     const { locks, store } = makeWorld();
     const one = locks();
     for (const name of ['a', 'b', 'c']) await one.mutex(name).acquire();
@@ -259,11 +261,13 @@ describe('close', () => {
 });
 
 describe('openLocks', () => {
-  it('opens memory, and says what it knows when asked for anything else', async () => {
+  it('opens memory, and lists the known schemes for any other URL', async () => {
     const locks = await openLocks('memory:');
     await locks.withLock('a', () => {});
     await locks.close();
-    const secret = await openLocks('mysql://root:hunter2@host/db').catch((error: unknown) => error as Error);
+    const secret = await openLocks('mongodb://root:hunter2@host/db').catch(
+      (error: unknown) => error as Error,
+    );
     expect(codeOf(secret)).toBe('INVALID_ARGUMENT');
     expect(String(secret)).not.toContain('hunter2');
     await expect(openLocks('memory:', { renewal: 'thread' })).rejects.toMatchObject({ code: 'UNSUPPORTED' });
@@ -272,7 +276,7 @@ describe('openLocks', () => {
 });
 
 describe('a fence', () => {
-  it('keeps rising when the store has forgotten everything and its clock was set back', async () => {
+  it('keeps rising when the store has lost its data and its clock was set back', async () => {
     const { clock, store } = makeWorld();
     let inner = store;
     const handle = new Proxy(store, {

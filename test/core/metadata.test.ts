@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, type JsonObject, memoryStore } from '../../src/index.ts';
-import { refusal } from '../support/refusal.ts';
-import { makeWorld } from '../support/world.ts';
+import { refusal } from '../support/memory/refusal.ts';
+import { makeWorld } from '../support/memory/world.ts';
 
 describe('metadata', () => {
   const cyclic: Record<string, unknown> = {};
@@ -62,7 +62,7 @@ describe('metadata', () => {
     expect(store.calls).toHaveLength(0);
   });
 
-  it('is copied once and shown as it was', async () => {
+  it('is copied once and shown unchanged', async () => {
     const { locks } = makeWorld();
     const metadata = JSON.parse(
       '{"__proto__":{"x":1},"list":[1,null,true,"é"],"deep":{"er":{}}}',
@@ -75,7 +75,7 @@ describe('metadata', () => {
     expect(({} as { x?: unknown }).x).toBeUndefined();
   });
 
-  it('of a call replaces that of the Locks, and undefined members are left out', async () => {
+  it('of a call replaces the metadata of the Locks, and undefined members are left out', async () => {
     const { locks } = makeWorld();
     const one = locks({ metadata: { a: 1 } });
     await one.mutex('a').acquire({ metadata: { b: 2, c: undefined } as never });

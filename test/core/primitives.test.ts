@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Hold } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { storedName } from '../../src/use.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('read-write lock', () => {
-  it('lets readers share and a writer be alone', async () => {
+  it('lets readers share the lock and gives it to a writer alone', async () => {
     const { locks, clock } = makeWorld();
     const lock = locks().readWriteLock('a');
     const [one, two] = await Promise.all([lock.read.acquire(), lock.read.acquire()]);
@@ -29,7 +30,7 @@ describe('read-write lock', () => {
 });
 
 describe('semaphore', () => {
-  it('gives out as many permits as there are, several at a time, in order', async () => {
+  it('grants as many permits as its capacity, several at a time, in order', async () => {
     const { locks, clock } = makeWorld();
     const pool = locks().semaphore('a', { permits: 3 });
     const two = await pool.acquire({ permits: 2 });
@@ -45,14 +46,14 @@ describe('semaphore', () => {
     expect([heavy.state, light.state]).toEqual(['kept', 'pending']);
   });
 
-  it('gets the permits of a dead holder back', async () => {
+  it('recovers the permits of a dead holder', async () => {
     const { locks, clock } = makeWorld();
     await locks().semaphore('a', { permits: 1 }).acquire({ ttlMs: 1_000, renew: false });
     await clock.advance(1_001);
     expect(await locks().semaphore('a', { permits: 1 }).tryAcquire()).not.toBeNull();
   });
 
-  it('refuses a disagreement on the number of permits', async () => {
+  it('refuses another number of permits', async () => {
     const { locks } = makeWorld();
     await locks().semaphore('a', { permits: 2 }).acquire();
     await expect(locks().semaphore('a', { permits: 3 }).acquire()).rejects.toMatchObject({
@@ -79,7 +80,7 @@ describe('all', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('gives back what it had when one cannot be had in time', async () => {
+  it('releases the others when one cannot be acquired in time', async () => {
     const { locks, clock, store } = makeWorld();
     await locks().mutex('b').acquire();
     const waiting = outcomeOf(locks().all(['a', 'b', 'c']).acquire({ waitMs: 1_000 }));
@@ -117,7 +118,7 @@ describe('all', () => {
     expect(runs).toBe(15);
   });
 
-  it('is lost when one of them is', async () => {
+  it('is lost when one of them is lost', async () => {
     const { locks, clock, store } = makeWorld();
     const hold = await locks().all(['a', 'b']).acquire({ ttlMs: 3_000 });
     const { signal } = hold;
@@ -132,7 +133,7 @@ describe('all', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('begins again when the first was lost while it waited for the last', async () => {
+  it('starts again when the first was lost during the wait for the last', async () => {
     const { locks, clock, store } = makeWorld();
     const blocker = await locks().mutex('b').acquire();
     const waiting = outcomeOf(locks().all(['a', 'b']).acquire({ ttlMs: 3_000, waitMs: 60_000 }));
@@ -154,8 +155,8 @@ describe('all', () => {
   });
 });
 
-describe('re-entrance', () => {
-  it('is off unless asked for', async () => {
+describe('re-entrancy', () => {
+  it('is off by default', async () => {
     const { locks } = makeWorld();
     const one = locks();
     await one.withLock('a', async () => {
@@ -164,7 +165,7 @@ describe('re-entrance', () => {
     });
   });
 
-  it('gives the same claim again inside, and the outer one gives it up', async () => {
+  it('shares the claim of the outer call, which releases it', async () => {
     const { locks, store } = makeWorld();
     const lock = locks().mutex('a', { reentrant: true });
     await lock.run(async (outer: Hold) => {
@@ -199,7 +200,7 @@ describe('re-entrance', () => {
     await Promise.all([task(), task(), task()]);
   });
 
-  it('lets a writer read but refuses to make a reader a writer', async () => {
+  it('lets a writer read, but does not turn a reader into a writer', async () => {
     const { locks } = makeWorld();
     const { read, write } = locks().readWriteLock('a', { reentrant: true });
     await write.run(() => read.run(() => {}));
@@ -208,7 +209,7 @@ describe('re-entrance', () => {
     });
   });
 
-  it('ends inside too when the outer hold is lost', async () => {
+  it('is lost in the inner call as well when the outer hold is lost', async () => {
     const { locks, clock } = makeWorld();
     const lock = locks().mutex('a', { reentrant: true, ttlMs: 1_000, renew: false });
     const run = lock.run(async () => {
@@ -221,7 +222,7 @@ describe('re-entrance', () => {
 });
 
 describe('once', () => {
-  it('runs on one node, says running and then done, and forgets in the end', async () => {
+  it('runs in one process, reports running and then done, and forgets in the end', async () => {
     const { locks, clock } = makeWorld();
     const [one, two] = [locks(), locks()];
     let finish: (value: string) => void = () => {};
@@ -250,18 +251,65 @@ describe('once', () => {
     expect(await locks().once('report', () => 1)).toEqual({ ran: true, value: 1 });
   });
 
-  it('says so when its hold was lost before it could be remembered', async () => {
+  it('rejects when its hold was lost before the run could be remembered', async () => {
     const { locks, store } = makeWorld();
     const run = locks().once('report', async (hold: Hold) => {
-      await store.evict(hold);
+      await store.evict({ name: storedName('once', hold.name), id: hold.id });
       return 1;
     });
     await expect(run).rejects.toMatchObject({ code: 'HOLD_LOST', value: 1 });
   });
+
+  it('waits for the run in progress with waitMs, and reports that it is done', async () => {
+    const { locks, clock } = makeWorld();
+    const first = outcomeOf(locks().once('report', () => clock.sleep(5_000)));
+    await clock.settle();
+    expect(await locks({ waitMs: 60_000 }).once('report', () => 2)).toEqual({ ran: false, why: 'running' });
+    const second = outcomeOf(locks().once('report', () => 2, { waitMs: 60_000 }));
+    await clock.advance(4_900);
+    expect(second.state).toBe('pending');
+    // Woken by the note of the finished run, not by a look every now and then.
+    await clock.advance(110);
+    expect(first.value).toEqual({ ran: true, value: undefined });
+    expect(second.value).toEqual({ ran: false, why: 'done' });
+    expect((await locks().inspect('report', { use: 'once' })).waiters).toEqual([]);
+  });
+
+  it('runs itself when the run that it waits for throws or dies', async () => {
+    const { locks, clock } = makeWorld();
+    const failing = outcomeOf(
+      locks().once('a', async () => {
+        await clock.sleep(1_000);
+        throw new Error('failed');
+      }),
+    );
+    void locks().once('b', () => new Promise(() => {}), { ttlMs: 1_000, renew: false });
+    await clock.settle();
+    const after = ['a', 'b'].map((name) => outcomeOf(locks().once(name, () => name, { waitMs: 60_000 })));
+    await clock.advance(2_000);
+    expect(failing.state).toBe('broken');
+    expect(after.map(({ value }) => value)).toEqual([
+      { ran: true, value: 'a' },
+      { ran: true, value: 'b' },
+    ]);
+  });
+
+  it('remembers for up to 366 days', async () => {
+    const { locks, clock } = makeWorld();
+    const dayMs = 86_400_000;
+    await locks().once('yearly', () => 1, { rememberMs: 366 * dayMs });
+    await clock.advance(365 * dayMs);
+    expect(await locks().once('yearly', () => 2)).toEqual({ ran: false, why: 'done' });
+    await clock.advance(2 * dayMs);
+    expect(await locks().once('yearly', () => 3)).toEqual({ ran: true, value: 3 });
+    await expect(locks().once('yearly', () => 1, { rememberMs: 367 * dayMs })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
 });
 
 describe('rate limit', () => {
-  it('lets so many through in any window, in order', async () => {
+  it('lets at most its permits through in any window, in order', async () => {
     const { locks, clock } = makeWorld();
     const limit = locks().rateLimit('api', { permits: 3, perMs: 1_000 });
     const at: number[] = [];
@@ -273,7 +321,7 @@ describe('rate limit', () => {
     expect(at[8]).toBeLessThan(2_500);
   });
 
-  it('tells at once that the window is full', async () => {
+  it('reports at once that the window is full', async () => {
     const { locks, clock } = makeWorld();
     const limit = locks().rateLimit('api', { permits: 2, perMs: 1_000 });
     expect([await limit.tryTake(2), await limit.tryTake()]).toEqual([true, false]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Hold } from '../../src/index.ts';
-import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('run', () => {
   it('returns what the function returns, and releases', async () => {
@@ -13,7 +13,7 @@ describe('run', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('throws the function’s own error, with a failed release attached', async () => {
+  it('rejects with the error of the function, with a failed release attached', async () => {
     const { locks, faulty, clock, store } = makeWorld();
     await expect(locks().withLock('a', () => Promise.reject(new TypeError('mine')))).rejects.toThrow(
       TypeError,
@@ -26,7 +26,7 @@ describe('run', () => {
     expect(codeOf((run.error as { releaseError?: unknown }).releaseError)).toBe('STORE');
   });
 
-  it('throws the function’s own error also when the hold was lost, or when it is frozen or no object', async () => {
+  it('rejects with the error of the function also when the hold was lost, or it is frozen', async () => {
     const { locks, store } = makeWorld();
     for (const mine of [new TypeError('mine'), Object.freeze(new Error('frozen')), 'text', undefined]) {
       const error = await locks()
@@ -39,7 +39,7 @@ describe('run', () => {
     }
   });
 
-  it('throws HoldLostError with the value when the hold was lost before the end', async () => {
+  it('rejects with a HoldLostError that has the value when the hold was lost before the end', async () => {
     const { locks, clock } = makeWorld();
     const run = outcomeOf(
       locks().withLock(
@@ -57,7 +57,7 @@ describe('run', () => {
     expect(run.error).toMatchObject({ code: 'HOLD_LOST', how: 'expired', value: 'done', lock: 'a' });
   });
 
-  it('throws HoldLostError with the value when the release finds the claim gone', async () => {
+  it('rejects with a HoldLostError that has the value when the release finds the claim gone', async () => {
     const { locks, store } = makeWorld();
     const run = locks().withLock('a', async (hold: Hold) => {
       await store.evict(hold);
@@ -66,7 +66,7 @@ describe('run', () => {
     await expect(run).rejects.toMatchObject({ code: 'HOLD_LOST', how: 'taken', value: 7 });
   });
 
-  it('returns the value when only the release failed, and tells by an event', async () => {
+  it('returns the value when only the release failed, and emits an event', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.verb === 'release' ? 'refuse' : null));
     let failures = 0;

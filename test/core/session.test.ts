@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { sessionStore } from '../support/session-store.ts';
-import { outcomeOf } from '../support/world.ts';
+import { sessionStore } from '../support/memory/session-store.ts';
+import { outcomeOf } from '../support/memory/world.ts';
 
 function makeSessions() {
   const clock = virtualClock();
@@ -15,7 +15,7 @@ function makeSessions() {
 }
 
 describe('on a session store', () => {
-  it('a hold is kept by renewals that ask for the heartbeat’s deadline', async () => {
+  it('a hold is kept by renewals that ask for the deadline of the heartbeat', async () => {
     const { clock, session } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ ttlMs: 60_000 });
     expect(hold.remainingMs).toBeLessThanOrEqual(5_000);
@@ -23,7 +23,7 @@ describe('on a session store', () => {
     hold.assertHeld();
   });
 
-  it('a broken session is told at once, as lost by session', async () => {
+  it('a broken session loses the hold at once, with how: session', async () => {
     const { clock, session } = makeSessions();
     const { store, locks } = session();
     const hold = await locks.mutex('a').acquire();
@@ -35,7 +35,7 @@ describe('on a session store', () => {
     expect(signal.reason).toMatchObject({ how: 'session' });
   });
 
-  it('the core itself ends a hold that is not to be renewed, by releasing', async () => {
+  it('the core itself ends an unrenewed hold, by releasing it', async () => {
     const { clock, session, inner } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ ttlMs: 2_000, renew: false });
     const next = outcomeOf(session().locks.mutex('a').acquire());
@@ -47,7 +47,7 @@ describe('on a session store', () => {
     expect(await inner.read('a')).toHaveLength(1);
   });
 
-  it('a hold that is not to be renewed lasts its time, however soon the session has to be confirmed', async () => {
+  it('an unrenewed hold lasts for its TTL, however soon the session has to be confirmed', async () => {
     const { clock, session } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ ttlMs: 30_000, renew: false });
     const next = outcomeOf(session().locks.mutex('a').acquire({ waitMs: 60_000 }));
@@ -58,7 +58,7 @@ describe('on a session store', () => {
     expect([hold.remainingMs, next.state]).toEqual([0, 'kept']);
   });
 
-  it('the core itself ends a hold at maxHoldMs, by releasing', async () => {
+  it('the core itself ends a hold at maxHoldMs, by releasing it', async () => {
     const { clock, session } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ maxHoldMs: 7_000 });
     await clock.advance(6_990);

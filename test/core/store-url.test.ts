@@ -26,6 +26,7 @@ describe('a parameter that a store does not know', () => {
     ['redlock://me:secret@h:1', 'known here: prefix'],
     ['postgres://me:secret@h:1/db', 'known here: mode, schema, host, '],
     ['postgresql://me:secret@h:1/db', 'known here: mode, schema, host, '],
+    ['mysql://me:secret@h:1/db', 'known here: prefix, ssl, socket'],
     ['etcd://me:secret@h:1', 'known here: tls, ca, cert, key, prefix'],
     ['zookeeper://me:secret@h:1', 'known here: root, sessionMs'],
   ])('is named, and so are those that it knows: %s', async (url, known) => {
@@ -44,7 +45,7 @@ describe('a parameter that a store does not know', () => {
     expect((await refusal(url)).message).toMatch(/has the parameter (?:prefix|mode) twice/);
   });
 
-  it('is not named when it may be a piece of a password that was not escaped', async () => {
+  it('is not named when it may be a part of an unescaped password', async () => {
     for (const url of [
       'postgres://me:pass?secret@h/db',
       'redis://me:pass?secret&x=1@h',
@@ -74,14 +75,14 @@ describe('of Redis', () => {
 });
 
 describe('of SQLite', () => {
-  it('a file whose name really has a question mark is written with %3F', async () => {
+  it('a file name with a question mark is written with %3F', async () => {
     const locks = await openLocks(`sqlite:${folder.file('why%3Fttl=3.db')}`);
     await locks.withLock('x', () => {});
     await locks.close();
     expect(existsSync(folder.file('why?ttl=3.db'))).toBe(true);
   });
 
-  it('one that is not escaped makes no file, not even when nothing follows it', async () => {
+  it('an unescaped question mark creates no file, not even at the end', async () => {
     for (const name of ['what?', 'l.db?ttlMs=3', 'l.db?&']) {
       expect((await refusal(`sqlite:${folder.file(name)}`)).message).toContain('%3F');
       expect([existsSync(folder.file(name)), existsSync(folder.file('l.db'))]).toEqual([false, false]);
@@ -93,12 +94,13 @@ describe('of PostgreSQL', () => {
   const source = (path: string): string =>
     readFileSync(fileURLToPath(new URL(`../../node_modules/${path}`, import.meta.url)), 'utf8');
 
-  it('all that the client library reads in a URL is left to it', () => {
+  it('parameters of the client library are passed on to it', () => {
     const parsed = source('pg-connection-string/index.js').matchAll(/\bconfig\.(\w+)/g);
     const declared = source('pg-connection-string/index.d.ts').matchAll(/^ {2}(\w+)\??: /gm);
     const used = source('pg/lib/connection-parameters.js').matchAll(/\bval\('(\w+)'/g);
     const names = new Set([...parsed, ...declared, ...used].map((match) => match[1] ?? ''));
-    // The path of the URL says it; the others are no parameters but parts of what `ssl` becomes, and an option of the parser.
+    // The path of the URL says it; the others are no parameters but parts of what `ssl` becomes,
+    // and an option of the parser.
     for (const other of ['database', 'ca', 'cert', 'key', 'rejectUnauthorized', 'useLibpqCompat'])
       names.delete(other);
     expect([...names]).toEqual(
@@ -113,7 +115,7 @@ describe('of PostgreSQL', () => {
     }
   });
 
-  it('what hosting companies put into a URL does not stop it', () => {
+  it('the parameters of hosting companies are accepted', () => {
     const url = 'postgres://u:p@h/db?sslmode=require&channel_binding=require&connect_timeout=10';
     expect(parsePostgresUrl(url).rest).toBe(url);
   });

@@ -24,8 +24,8 @@ const MAKERS: Record<string, (client: never, options?: never) => unknown> = {
   zookeeperStore,
 };
 
-describe('what is no client, or no store', () => {
-  it.each(Object.keys(MAKERS))('is refused by %s at once, and not repeated', (maker) => {
+describe('a value that is not a client or a store', () => {
+  it.each(Object.keys(MAKERS))('is refused by %s at once, and not repeated in the error', (maker) => {
     for (const bad of [undefined, null, 7, {}, [], URL_WITH_PASSWORD, [URL_WITH_PASSWORD]]) {
       let thrown: unknown = 'nothing';
       try {
@@ -40,7 +40,7 @@ describe('what is no client, or no store', () => {
 });
 
 /** None of them is connected to anything. */
-const STORES: Record<string, (options: { lineMax: number }) => unknown> = {
+const STORES: Record<string, (options: { queueMax: number }) => unknown> = {
   memory: memoryStore,
   sqlite: (options) => sqliteStore(':memory:', options),
   redis: (options) => redisStore(new Redis({ lazyConnect: true }), options),
@@ -49,9 +49,11 @@ const STORES: Record<string, (options: { lineMax: number }) => unknown> = {
   zookeeper: (options) => zookeeperStore(createClient('127.0.0.1:1'), options),
 };
 
-describe('a line without a bound', () => {
-  it.each(Object.keys(STORES))('cannot be had from %s', (name) => {
-    for (const lineMax of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10'] as number[])
-      expect(() => STORES[name]?.({ lineMax }), String(lineMax)).toThrow(/^lineMax must be a whole number/);
+describe('a queue without a bound', () => {
+  it.each(Object.keys(STORES))('is refused by %s', (name) => {
+    for (const queueMax of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10'] as number[])
+      expect(() => STORES[name]?.({ queueMax }), String(queueMax)).toThrow(
+        /^queueMax must be a whole number/,
+      );
   });
 });

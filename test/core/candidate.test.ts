@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { HoldLostError } from '../../src/index.ts';
-import { codeOf, makeWorld, outcomeOf } from '../support/world.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('a candidate', () => {
-  it('tells once that a term is over, also a handler that stops the candidate then', async () => {
+  it('reports the end of a term once, also when the handler stops the candidate', async () => {
     const { locks, clock } = makeWorld();
     const reasons: unknown[] = [];
     const candidate = locks()
@@ -20,7 +20,7 @@ describe('a candidate', () => {
     expect(reasons).toEqual(['HOLD_LOST']);
   });
 
-  it('is released once when its handler stops it then', async () => {
+  it('releases its lock once when its handler stops it', async () => {
     const { faulty, clock } = makeWorld();
     const { locks, store } = faulty(() => null);
     const candidate = locks.election('e').start({ onLost: () => void candidate.stop() });
@@ -29,7 +29,7 @@ describe('a candidate', () => {
     expect(store.calls.map((call) => call.verb)).toEqual(['claim', 'release']);
   });
 
-  it('resigns when its handler throws, also when that is the loss of another lock', async () => {
+  it('resigns when its handler throws, also the HoldLostError of another lock', async () => {
     const { locks, clock } = makeWorld();
     const reasons: Error[] = [];
     const candidate = locks()
@@ -46,7 +46,7 @@ describe('a candidate', () => {
     await Promise.all([candidate.stop(), rival.stop()]);
   });
 
-  it('stands again when its term was released under it, and ends when stopped', async () => {
+  it('stands again when its handler has released the term, and ends when stopped', async () => {
     const { locks, clock } = makeWorld();
     const one = locks();
     let elected = 0;
@@ -64,7 +64,7 @@ describe('a candidate', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('that is stopped between the grant and the term does not begin it', async () => {
+  it('that is stopped between the grant and the term does not begin the term', async () => {
     const { locks, clock, store } = makeWorld();
     const one = locks();
     let elected = 0;
@@ -82,7 +82,7 @@ describe('a candidate', () => {
     expect(await store.read('boss')).toEqual([]);
   });
 
-  it('whose handler throws is told of by a warning when there is no onLost', async () => {
+  it('whose handler throws causes a process warning when there is no onLost', async () => {
     const { locks, clock } = makeWorld();
     const warnings: Error[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning);
@@ -124,7 +124,7 @@ describe('a candidate', () => {
     expect(stopped.state).toBe('kept');
   });
 
-  it('is not made with a signal that is aborted, and many share one signal', async () => {
+  it('is not made with an aborted signal, and many candidates share one signal', async () => {
     const { locks, clock } = makeWorld();
     expect(() =>
       locks()
@@ -169,10 +169,83 @@ describe('a candidate', () => {
       await clock.advance(4_000);
     }
     expect(most).toBe(1);
-    await candidate.stop();
+    const stopped = candidate.stop();
+    await clock.advance(10_000);
+    await stopped;
   });
 
-  it('may have an asynchronous onLost that fails, and nothing goes unhandled', async () => {
+  /** A leader whose work ends `worksForMs` after it was told to, and a second candidate. */
+  async function standing(worksForMs: number) {
+    const { locks, clock } = makeWorld();
+    const history: string[] = [];
+    const [mine, theirs] = [locks(), locks()];
+    const first = mine.election('boss', { ttlMs: 1_000 }).start({
+      onElected: async (term) => {
+        await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+        history.push('told');
+        await new Promise<void>((resolve) => void clock.startTimer(worksForMs, resolve));
+        history.push('ended');
+      },
+    });
+    await clock.settle();
+    theirs.election('boss', { ttlMs: 1_000 }).start({ onElected: () => void history.push('next') });
+    await clock.advance(10);
+    return { clock, mine, first, history };
+  }
+
+  async function warningsDuring(work: () => Promise<void>): Promise<unknown[]> {
+    const warnings: unknown[] = [];
+    const onWarning = (warning: Error & { code?: string }): void => void warnings.push(warning.code);
+    process.on('warning', onWarning);
+    await work();
+    await new Promise(setImmediate);
+    process.off('warning', onWarning);
+    return warnings;
+  }
+
+  it.each([
+    ['stop', ({ first }: Awaited<ReturnType<typeof standing>>) => first.stop()],
+    ['close', ({ mine }: Awaited<ReturnType<typeof standing>>) => mine.close()],
+  ])(
+    'that is stopped releases the lock only after its work has ended, and renews it meanwhile: %s',
+    async (_, end) => {
+      const stage = await standing(8_000);
+      const warnings = await warningsDuring(async () => {
+        const ended = outcomeOf(end(stage));
+        await stage.clock.advance(7_900);
+        expect(stage.history).toEqual(['told']);
+        expect(stage.first.isLeader).toBe(false);
+        expect(ended.state).toBe('pending');
+        await stage.clock.advance(200);
+        expect(stage.history).toEqual(['told', 'ended', 'next']);
+        expect(ended.state).toBe('kept');
+      });
+      expect(warnings).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['stop', ({ first }: Awaited<ReturnType<typeof standing>>) => first.stop({ drainMs: 2_000 })],
+    ['close', ({ mine }: Awaited<ReturnType<typeof standing>>) => mine.close({ drainMs: 2_000 })],
+  ])('that works longer than drainMs hands over with a warning: %s', async (_, end) => {
+    const stage = await standing(60_000);
+    const warnings = await warningsDuring(async () => {
+      const ended = outcomeOf(end(stage));
+      await stage.clock.advance(1_900);
+      expect(stage.history).toEqual(['told']);
+      await stage.clock.advance(1_200);
+      expect(stage.history).toEqual(['told', 'next']);
+      expect(ended.state).toBe('kept');
+    });
+    expect(warnings).toEqual(['HOLDFAST_DRAIN']);
+  });
+
+  it('accepts a drainMs of at least 0', async () => {
+    const { first } = await standing(1);
+    await expect(first.stop({ drainMs: -1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  it('may have an asynchronous onLost that rejects, without an unhandled rejection', async () => {
     const { locks, clock } = makeWorld();
     const unhandled: unknown[] = [];
     const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
@@ -208,7 +281,7 @@ describe('lead', () => {
     expect(await store.read('boss')).toEqual([]);
   });
 
-  it('throws what the function throws, also when that has released the term before', async () => {
+  it('rejects with the error of the function, also when it has released the term', async () => {
     const { locks, clock } = makeWorld();
     let runs = 0;
     const led = outcomeOf(
@@ -225,8 +298,33 @@ describe('lead', () => {
   });
 });
 
+describe('lead, when its Locks closes', () => {
+  it('releases the lock only after the function has ended', async () => {
+    const { locks, clock } = makeWorld();
+    const [mine, theirs] = [locks(), locks()];
+    const history: string[] = [];
+    const led = outcomeOf(
+      mine.election('boss', { ttlMs: 1_000 }).lead(async (term) => {
+        await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+        await new Promise<void>((resolve) => void clock.startTimer(5_000, resolve));
+        history.push('ended');
+      }),
+    );
+    await clock.settle();
+    theirs.election('boss', { ttlMs: 1_000 }).start({ onElected: () => void history.push('next') });
+    await clock.advance(10);
+    const closed = outcomeOf(mine.close());
+    await clock.advance(4_900);
+    expect(history).toEqual([]);
+    await clock.advance(200);
+    expect(history).toEqual(['ended', 'next']);
+    await clock.advance(1_000);
+    expect([led.state, closed.state]).toEqual(['kept', 'kept']);
+  });
+});
+
 describe('observe', () => {
-  it('begins although the listening never answers', async () => {
+  it('begins although the watch never answers', async () => {
     const { faulty, clock } = makeWorld();
     const { locks } = faulty((call) => (call.verb === 'watch' ? 'hang' : null));
     const seen = outcomeOf(locks.election('boss').observe()[Symbol.asyncIterator]().next());

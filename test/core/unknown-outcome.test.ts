@@ -1,14 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { Network } from '../simulation/network.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { ManualNetwork } from '../simulation/manual-network.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
-/** A process whose messages move only when the test moves them, and one beside it that is always connected. */
+/**
+ * A process whose messages move only when the test moves them, and one beside it that is always
+ * connected.
+ */
 function makeLink() {
   const clock = virtualClock();
   const store = memoryStore({ clock });
-  const network = new Network(store);
+  const network = new ManualNetwork(store);
   const locks = createLocks(network.connect('p'), { clock });
   const others = createLocks(store, { clock });
   const deliver = async (): Promise<void> => {
@@ -26,9 +29,9 @@ function makeLink() {
   return { clock, store, network, locks, others, deliver, hold };
 }
 
-describe('a renewal whose answer is not known', () => {
+describe('a renewal of unknown outcome', () => {
   it.each([true, false])(
-    'may have made the lease shorter: nobody trusts it for longer (renewed: %s)',
+    'may have shortened the lease: the hold is trusted no longer than that (renewed: %s)',
     async (renew) => {
       const { faulty, locks, clock } = makeWorld();
       const { locks: mine } = faulty((call) => (call.verb === 'renew' ? 'lose' : null));
@@ -50,7 +53,7 @@ describe('a renewal whose answer is not known', () => {
     },
   );
 
-  it('may be carried out after a later one was confirmed: that one is trusted no longer than it', async () => {
+  it('may be executed after a later one was confirmed: the shorter of the two counts', async () => {
     const { clock, network, others, deliver, hold } = makeLink();
     const mine = await hold(3_000);
     await clock.advance(1_000);
@@ -71,7 +74,7 @@ describe('a renewal whose answer is not known', () => {
     expect(next.state).toBe('kept');
   });
 
-  it('does not undo what later ones have confirmed when its answer comes at last', async () => {
+  it('does not undo later confirmations when its answer comes at last', async () => {
     const { clock, network, deliver, hold } = makeLink();
     const mine = await hold(3_000);
     await clock.advance(1_000);
@@ -88,7 +91,7 @@ describe('a renewal whose answer is not known', () => {
     expect(mine.remainingMs).toBe(before);
   });
 
-  it('does not cut short what a finished once leaves behind', async () => {
+  it('does not shorten the record of a finished once', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     let finish: (value: number) => void = () => {};
     const ran = outcomeOf(
@@ -117,7 +120,7 @@ describe('a renewal whose answer is not known', () => {
     expect((await store.read('once\u001fjob'))[0]?.expiresInMs).toBeGreaterThan(86_000_000);
   });
 
-  it('leaves one chain of retries, however often it is asked for', async () => {
+  it('leaves one chain of retries, however often a renewal is requested', async () => {
     const { faulty, clock } = makeWorld();
     const { locks, store } = faulty((call) => (call.verb === 'renew' ? 'refuse' : null));
     const hold = await locks.mutex('a').acquire({ ttlMs: 60_000 });
@@ -129,8 +132,8 @@ describe('a renewal whose answer is not known', () => {
   });
 });
 
-describe('a release whose answer is not known', () => {
-  it('is no loss when the clean-up in the background was first', async () => {
+describe('a release of unknown outcome', () => {
+  it('is not a loss when the background clean-up was first', async () => {
     const { faulty, clock } = makeWorld();
     let down = true;
     const { locks } = faulty((call) => (down && call.verb === 'release' ? 'fail' : null));
@@ -147,7 +150,7 @@ describe('a release whose answer is not known', () => {
     expect([signal.aborted, lost.length]).toEqual([false, 0]);
   });
 
-  it('is waited for by the clean-up of a late claim, so that a healthy run is not taken for a loss', async () => {
+  it('is awaited by the clean-up of a late claim, so that a good run is not reported as lost', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const run = outcomeOf(locks.withLock('a', () => 'fine', { waitMs: 60_000 }));
     await clock.settle();
@@ -160,7 +163,9 @@ describe('a release whose answer is not known', () => {
     // The release is on its way when the first claim is carried out and answered after all.
     late.deliver();
     await clock.settle();
-    network.take(network.messages.findIndex(({ label }) => label.includes('claim a reply'))).deliver();
+    network
+      .take(network.messages.findIndex(({ kind, label }) => kind === 'reply' && label.includes('claim a')))
+      .deliver();
     await clock.settle();
     await deliver();
     expect(run).toMatchObject({ state: 'kept', value: 'fine' });
@@ -171,7 +176,7 @@ describe('a release whose answer is not known', () => {
 });
 
 describe('after a jump of the clocks', () => {
-  it('a hold that is still good is renewed, and told of in time when it cannot be', async () => {
+  it('a hold that is still valid is renewed, or lost in time when it cannot be', async () => {
     const { faulty, locks: others, clock, store } = makeWorld();
     let down = false;
     const { locks } = faulty((call) => (down && call.verb === 'renew' ? 'fail' : null));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ClosedError, createLocks, type LocksOptions, StoreError } from '../../src/index.ts';
 import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index.ts';
-import { connectionTo } from '../support/memory-handle.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { connectionTo } from '../support/memory/memory-connection.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 /** A world whose store stops answering these calls when told to. */
 function makeQuietable(verbs: readonly StoreVerb[], options: LocksOptions = {}) {
@@ -27,7 +27,7 @@ async function settles(clock: VirtualClock, work: Promise<unknown>) {
 }
 
 describe('a store that falls silent', () => {
-  it('keeps a release for five seconds and a bit, tries it more than once, and then says so', async () => {
+  it('makes a release reject after about five seconds and more than one try', async () => {
     const { clock, locks, store, fallSilent } = makeQuietable(['release']);
     const hold = await locks.mutex('a').acquire();
     fallSilent();
@@ -38,7 +38,7 @@ describe('a store that falls silent', () => {
     expect(store.calls.filter(({ verb }) => verb === 'release').length).toBeGreaterThan(2);
   });
 
-  it('does not keep the value of a run, or its error, for longer', async () => {
+  it('does not delay the value or the error of a run for longer', async () => {
     const { clock, locks, fallSilent } = makeQuietable(['release']);
     const kept = await settles(
       clock,
@@ -57,7 +57,7 @@ describe('a store that falls silent', () => {
     expect(broken.tookMs).toBeLessThanOrEqual(5_500);
   });
 
-  it('costs a close about ten seconds beside the drain, whatever is held, waited for and stood for', async () => {
+  it('delays a close by about ten seconds beside the drain, with any holds and waits', async () => {
     const { clock, locks, fallSilent } = makeQuietable(['claim', 'renew', 'release', 'watch', 'read'], {
       ttlMs: 60_000,
     });
@@ -74,7 +74,7 @@ describe('a store that falls silent', () => {
     expect(tookMs).toBeLessThanOrEqual(1_000 + 11_000);
   });
 
-  it('is complained of with the limit that the command had, not that of another one with the same end', async () => {
+  it('is reported with the time limit of the command, not with that of another command', async () => {
     const { clock, locks, fallSilent } = makeQuietable(['claim', 'read']);
     fallSilent();
     const inspecting = settles(clock, locks.inspect('a'));
@@ -84,7 +84,7 @@ describe('a store that falls silent', () => {
     expect(acquiring.error).toMatchObject({ message: 'The store did not answer within 2000 ms' });
   });
 
-  it('has the last word on why, when its time is over and it knows', async () => {
+  it('gives the reason of the time-out when it knows one', async () => {
     const { clock, store } = makeWorld();
     const cause = new Error('connect ECONNREFUSED 127.0.0.1:6379');
     const failure = new StoreError('not sent: connect ECONNREFUSED', { applied: 'no', cause });
@@ -100,7 +100,7 @@ describe('a store that falls silent', () => {
     expect((await settles(clock, locks.close())).tookMs).toBeLessThan(100);
   });
 
-  it('is not asked again once its client has been closed, and closing does not wait for it', async () => {
+  it('is not asked again once its client has been closed, and close does not wait for it', async () => {
     const { clock, store } = makeWorld();
     const failure = new StoreError('not sent', {
       applied: 'no',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks, memoryStore } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 const WAIT = { waitMs: 20 };
 
@@ -56,7 +56,7 @@ describe('the stack of a time-out', () => {
     });
   });
 
-  it('names the caller also when the store cannot say who holds the lock', async () => {
+  it('names the caller also when the store cannot name the holder', async () => {
     const { locks, faulty, clock } = makeWorld();
     await locks().mutex('a').acquire();
     const { locks: other } = faulty((call) => (call.verb === 'read' ? 'fail' : null));

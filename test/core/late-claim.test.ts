@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { Network } from '../simulation/network.ts';
-import { makeWorld, outcomeOf } from '../support/world.ts';
+import { ManualNetwork } from '../simulation/manual-network.ts';
+import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 /** A process whose messages move only when the test moves them. */
 function makeLink() {
   const clock = virtualClock();
   const store = memoryStore({ clock });
-  const network = new Network(store);
+  const network = new ManualNetwork(store);
   const locks = createLocks(network.connect('p'), { clock });
   const deliver = async (): Promise<void> => {
     while (network.messages.length > 0) {
@@ -19,8 +19,8 @@ function makeLink() {
   return { clock, store, network, locks, deliver };
 }
 
-describe('a claim that arrives after its answer was given up', () => {
-  it('is taken back when the hold it would have been was given up meanwhile', async () => {
+describe('a claim that arrives after its caller has stopped waiting', () => {
+  it('is released when its hold was released meanwhile', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 60_000 }));
     await clock.settle();
@@ -38,7 +38,7 @@ describe('a claim that arrives after its answer was given up', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
-  it('stays when it was meant to, as a permit of a rate limit is', async () => {
+  it('stays when it is meant to, as a permit of a rate limit', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const limit = locks.rateLimit('api', { permits: 1, perMs: 60_000 });
     const taking = outcomeOf(limit.take(1, { waitMs: 60_000 }));
@@ -55,7 +55,7 @@ describe('a claim that arrives after its answer was given up', () => {
 });
 
 describe('closing', () => {
-  it('leaves no timer behind that would keep the process', async () => {
+  it('leaves no timer that would keep the process alive', async () => {
     const { locks, clock } = makeWorld();
     const one = locks();
     const hold = await one.mutex('a').acquire();
@@ -68,7 +68,7 @@ describe('closing', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('ends although the store’s own closing hangs', async () => {
+  it('ends although the close of the store hangs', async () => {
     const { store, clock } = makeWorld();
     const locks = createLocks(Object.assign(store, { close: () => new Promise<void>(() => {}) }), { clock });
     const closed = outcomeOf(locks.close());
@@ -78,7 +78,7 @@ describe('closing', () => {
 });
 
 describe('a short wait', () => {
-  it('does not cut the store’s time to answer short', async () => {
+  it('does not shorten the time limit of the store', async () => {
     const { clock, network, locks, deliver } = makeLink();
     const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 50 }));
     await clock.advance(700);
@@ -89,7 +89,7 @@ describe('a short wait', () => {
 });
 
 describe('all', () => {
-  it('says that it is not re-entrant instead of waiting for itself', async () => {
+  it('rejects instead of waiting for itself, because it is not re-entrant', async () => {
     const { locks } = makeWorld();
     expect(() => locks().all(['a'], { reentrant: true })).toThrow(/several locks/);
     await expect(locks().all(['a']).acquire({ reentrant: true })).rejects.toMatchObject({

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest';
+import { createLocks, HoldLostError, memoryStore, type Store } from '../../src/index.ts';
+import type { ClaimRef, RenewChange, RenewOutcome } from '../../src/store/store.ts';
+import { WrappedStore } from '../../src/store/wrapped-store.ts';
+import { EvictionListeners } from '../../src/stores/shared/eviction-listeners.ts';
+import { makeWorld } from '../support/memory/world.ts';
+
+/** A store whose reports of evictions come from the test, and whose answers to renewals can be held back. */
+class ReportingStore extends WrappedStore {
+  readonly #listeners = new EvictionListeners();
+  override readonly onEvicted = this.#listeners.add;
+  heldBack: Promise<void> = Promise.resolve();
+
+  report(id: string | null): void {
+    this.#listeners.tell(id);
+  }
+
+  override async renew(claim: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
+    const outcome = await super.renew(claim, change);
+    await this.heldBack;
+    return outcome;
+  }
+}
+
+describe('an evicted hold', () => {
+  it('is lost at once, not at its next renewal', async () => {
+    const { locks, clock } = makeWorld();
+    const owner = locks();
+    const lost: unknown[] = [];
+    owner.on('lost', ({ id, how }) => lost.push([id, how]));
+    const hold = await owner.mutex('a').acquire({ ttlMs: 30_000 });
+    const { signal } = hold;
+    expect(await locks().evict('a', hold)).toBe(true);
+    await clock.advance(0);
+    expect(signal.reason).toBeInstanceOf(HoldLostError);
+    expect(signal.reason).toMatchObject({ lock: 'a', fence: hold.fence, how: 'taken' });
+    expect(lost).toEqual([[hold.id, 'taken']]);
+  });
+
+  it('is lost at once although it is not renewed', async () => {
+    const { locks, clock } = makeWorld();
+    const hold = await locks().mutex('a').acquire({ ttlMs: 30_000, renew: false });
+    await locks().evict('a', hold);
+    await clock.advance(0);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+  });
+
+  it('leaves every other hold alone, also the next one of the same lock', async () => {
+    const { locks, clock } = makeWorld();
+    const [a, b] = [locks(), locks()];
+    const [first, other] = [await a.mutex('a').acquire(), await a.mutex('b').acquire()];
+    const next = b.mutex('a').acquire();
+    await locks().evict('a', first);
+    await clock.advance(0);
+    (await next).assertHeld();
+    other.assertHeld();
+    expect(first.remainingMs).toBe(0);
+  });
+
+  it('is lost at once when the renewal before the eviction is answered after it', async () => {
+    const { store: memory, clock } = makeWorld();
+    const store = new ReportingStore(memory);
+    const held = await createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 3_000 });
+    let answer = (): void => {};
+    store.heldBack = new Promise((resolve) => {
+      answer = resolve;
+    });
+    await clock.advance(1_000);
+    await memory.evict({ name: 'a', id: held.id });
+    store.report(held.id);
+    await clock.advance(0);
+    expect(held.signal.aborted).toBe(false);
+    answer();
+    await clock.advance(0);
+    expect(held.signal.reason).toMatchObject({ how: 'taken' });
+  });
+});
+
+describe('a report of an eviction that did not happen', () => {
+  it('takes no hold away, and makes none last longer', async () => {
+    const { store: memory, clock } = makeWorld();
+    const store = new ReportingStore(memory);
+    const locks = createLocks(store, { clock });
+    const renewed = await locks.mutex('a').acquire({ ttlMs: 3_000 });
+    const short = await locks.mutex('b').acquire({ ttlMs: 3_000, renew: false });
+    await clock.advance(500);
+    for (const id of [renewed.id, short.id, 'another#0123456789ab.1', null]) store.report(id);
+    await clock.advance(0);
+    renewed.assertHeld();
+    short.assertHeld();
+    expect(short.remainingMs).toBeLessThan(2_500);
+    await clock.advance(2_600);
+    renewed.assertHeld();
+    expect(short.signal.reason).toMatchObject({ how: 'expired' });
+  });
+
+  it('is not listened for any more by a Locks that has closed', async () => {
+    let listeners = 0;
+    const inner = memoryStore();
+    const store: Store = Object.assign(Object.create(inner), {
+      onEvicted: () => {
+        listeners += 1;
+        return () => {
+          listeners -= 1;
+        };
+      },
+      close: async () => {},
+    });
+    const [a, b] = [createLocks(store), createLocks(store)];
+    expect(listeners).toBe(2);
+    await a.close();
+    expect(listeners).toBe(1);
+    await b.close();
+    expect(listeners).toBe(0);
+  });
+});
