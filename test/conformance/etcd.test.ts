@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
-import { describeConformance } from '../support/conformance.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 
 let cluster: EtcdCluster;

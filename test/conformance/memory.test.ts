@@ -1,7 +1,7 @@
 import { memoryStore } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { describeConformance } from '../support/conformance.ts';
-import { connectionTo } from '../support/memory-handle.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
+import { connectionTo } from '../support/memory/memory-connection.ts';
 
 const clock = virtualClock();
 const store = memoryStore({ clock });

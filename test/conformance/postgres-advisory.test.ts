@@ -2,7 +2,7 @@ import pg from 'pg';
 import postgres from 'postgres';
 import { afterAll, beforeAll } from 'vitest';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/advisory/advisory-store.ts';
-import { describeConformance } from '../support/conformance.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
 
 const traits = { lifetime: 'session', ordered: false, counting: false, remembers: false } as const;

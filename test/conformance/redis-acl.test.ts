@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
-import { describeConformance } from '../support/conformance.ts';
-import { LIBRARIES } from '../support/redis-clients.ts';
-import { redisSubject } from '../support/redis-subject.ts';
-import type { Server } from '../support/servers/server.ts';
+import type { Server } from '../../src/torture/servers/server.ts';
+import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
+import { redisSubject } from '../support/conformance/redis-subject.ts';
 
-/** The line of the documentation itself, so that the two cannot part. */
+/** Read from the documentation, so that the two cannot differ. */
 const page = readFileSync(fileURLToPath(new URL('../../docs/stores/redis.md', import.meta.url)), 'utf8');
 const line = /^ACL SETUSER .*$/m.exec(page)?.[0] ?? 'ACL SETUSER is missing from docs/stores/redis.md';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll } from 'vitest';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { openClusterClient } from '../support/cluster-clients.ts';
-import { describeConformance } from '../support/conformance.ts';
-import { LIBRARIES } from '../support/redis-clients.ts';
-import { redisTraits } from '../support/redis-subject.ts';
+import { openClusterClient } from '../support/clients/cluster-clients.ts';
+import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
+import { redisTraits } from '../support/conformance/redis-subject.ts';
 import { type RedisCluster, startRedisCluster } from '../support/servers/redis-cluster.ts';
 
 let cluster: RedisCluster;
@@ -19,7 +19,7 @@ afterAll(async () => {
 for (const library of LIBRARIES) {
   describeConformance(`Redis Cluster under ${library}`, {
     traits: redisTraits,
-    // A fresh client looks at six nodes before its first claim, and these machines are busy.
+    // A new client asks six nodes before its first claim, and the machine may be busy.
     ttlMs: 600,
     open: async (options) => {
       const { client, close } = await openClusterClient(library, cluster);

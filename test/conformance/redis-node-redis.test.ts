@@ -1,4 +1,4 @@
-import { describeConformance } from '../support/conformance.ts';
-import { redisSubject } from '../support/redis-subject.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
+import { redisSubject } from '../support/conformance/redis-subject.ts';
 
 describeConformance('Redis under node-redis', redisSubject('node-redis'));

@@ -4,13 +4,14 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { openWith } from '../sqlite/support/libraries.ts';
-import { describeConformance } from '../support/conformance.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
 
 const folder = temporaryFolder();
 const traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true } as const;
 afterAll(() => folder.remove());
 
-// Leases go by a virtual clock, so that a slow machine cannot make them run out; the file system's wake-ups need a little real time.
+// Leases go by a virtual clock, so that a slow machine cannot make them run out; the file system's
+// wake-ups need a little real time.
 const clock = virtualClock();
 const time = {
   timeIsFree: true,

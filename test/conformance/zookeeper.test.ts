@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { describeConformance } from '../support/conformance.ts';
+import { describeConformance } from '../support/conformance/describe-conformance.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 
 let ensemble: Ensemble;
@@ -13,5 +13,6 @@ const traits = { lifetime: 'session', ordered: true, counting: true, remembers: 
 
 describeConformance('the ZooKeeper store', {
   traits,
+  evictions: 'renewal',
   open: async (options) => zookeeperStore(() => ensemble.client(), { root: '/conformance', ...options }),
 });
