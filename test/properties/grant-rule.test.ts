@@ -15,7 +15,7 @@ const line: fc.Arbitrary<Mode[]> = fc.oneof(
 );
 
 describe('the grant rule', () => {
-  it('grants the front of the line as far as it fits, and not one more', () => {
+  it('grants the front of the queue as far as it fits, and not one more', () => {
     fc.assert(
       fc.property(line, (modes) => {
         const granted = grantedCount(modes);
@@ -40,7 +40,7 @@ describe('the grant rule', () => {
     );
   });
 
-  it('lets exclusive and shared stand together, and permits of one capacity', () => {
+  it('lets exclusive and shared claims wait together, and permits of one capacity', () => {
     expect(agree({ kind: 'exclusive' }, { kind: 'shared' })).toBe(true);
     expect(agree({ kind: 'permits', count: 1, of: 2 }, { kind: 'permits', count: 2, of: 2 })).toBe(true);
     expect(agree({ kind: 'permits', count: 1, of: 2 }, { kind: 'permits', count: 1, of: 3 })).toBe(false);

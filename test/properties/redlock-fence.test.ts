@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.ts';
 import type { ClaimRef } from '../../src/store/store.ts';
-import type { NodeVote, QuorumNode, VoteRequest } from '../../src/stores/quorum/node.ts';
-import { QuorumStore } from '../../src/stores/quorum/quorum-store.ts';
+import type { NodeVote, RedlockNode, VoteRequest } from '../../src/stores/redlock/node.ts';
+import { RedlockStore } from '../../src/stores/redlock/redlock-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { maxOfTheVotes } from '../redlock/support/forwarding.ts';
-import { Dice } from '../simulation/dice.ts';
 
-/** A node in a few lines, as `scripts/vote.lua` and `scripts/merge.lua` have it, whose leases end when the schedule says so. */
+/** A model of `scripts/vote.lua` and `scripts/merge.lua` whose leases end when the schedule says so. */
 class ModelNode {
   counter: bigint;
   readonly holders = new Map<string, { id: string; fence: bigint }>();
@@ -38,11 +38,11 @@ class ModelNode {
   }
 }
 
-/** Commands on their way, in each direction, delivered in any order that keeps that of each connection. */
+/** Commands in transit, delivered in any order that keeps the order of each connection. */
 class Network {
   readonly #lanes: Array<Array<() => void>> = [];
 
-  connect(model: ModelNode, label: string): QuorumNode {
+  connect(model: ModelNode, label: string): RedlockNode {
     const lane: Array<() => void> = [];
     this.#lanes.push(lane);
     const send = <T>(work: () => T): Promise<T> =>
@@ -71,8 +71,8 @@ class Network {
     };
   }
 
-  /** False when nothing is on its way. */
-  deliverOne(dice: Dice): boolean {
+  /** False when nothing is in transit. */
+  deliverOne(dice: SeededRandom): boolean {
     const busy = this.#lanes.filter((lane) => lane.length > 0);
     if (busy.length === 0) return false;
     dice.pick(busy).shift()?.();
@@ -80,9 +80,9 @@ class Network {
   }
 }
 
-/** One process: it asks, and what it is granted it gives back some time later. */
+/** One process: it claims, and releases what it is granted some time later. */
 class Client {
-  readonly #store: QuorumStore;
+  readonly #store: RedlockStore;
   readonly #fences: bigint[];
   readonly #number: number;
   #held: ClaimRef | null = null;
@@ -90,7 +90,7 @@ class Client {
   #claims = 0;
   broken = 0;
 
-  constructor(number: number, store: QuorumStore, fences: bigint[]) {
+  constructor(number: number, store: RedlockStore, fences: bigint[]) {
     this.#number = number;
     this.#store = store;
     this.#fences = fences;
@@ -130,9 +130,9 @@ class Client {
 
 const START_MS = Date.UTC(2026, 0, 1);
 
-/** Plays one schedule: how many holds there were, and how many of them had a fence that an earlier hold or another one had reached. */
-async function play(seed: number, change: (node: QuorumNode) => QuorumNode) {
-  const dice = new Dice(seed);
+/** Plays one schedule. Counts the holds, and those whose fence is not above that of every other hold. */
+async function play(seed: number, change: (node: RedlockNode) => RedlockNode) {
+  const dice = new SeededRandom(seed);
   const models = Array.from({ length: dice.pick([3, 4, 5]) }, () => {
     return new ModelNode(BigInt(START_MS) * 1000n + BigInt(dice.below(20)));
   });
@@ -141,20 +141,20 @@ async function play(seed: number, change: (node: QuorumNode) => QuorumNode) {
   const clients = [1, 2, 3].map((number) => {
     const clock = virtualClock({ seed: seed + number, wallMs: START_MS + dice.below(3) - 1 });
     const nodes = models.map((model, index) => change(network.connect(model, `node ${index}`)));
-    return new Client(number, new QuorumStore(nodes, { clock, drift: 0.01 }), fences);
+    return new Client(number, new RedlockStore(nodes, { clock, drift: 0.01 }), fences);
   });
   for (let step = 0; step < 250; step += 1) {
     const roll = dice.roll();
     if (roll < 0.04) dice.pick(models).holders.clear();
     else if (roll < 0.2) dice.pick(clients).act();
     else network.deliverOne(dice);
-    // Whatever an answer causes is sent before the next step.
+    // The effects of an answer are sent before the next step.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return { holds: fences.length, broken: clients.reduce((sum, client) => sum + client.broken, 0) };
 }
 
-async function playMany(schedules: number, change: (node: QuorumNode) => QuorumNode) {
+async function playMany(schedules: number, change: (node: RedlockNode) => RedlockNode) {
   const total = { holds: 0, broken: 0 };
   for (let seed = 1; seed <= schedules; seed += 1) {
     const { holds, broken } = await play(seed, change);
@@ -164,14 +164,14 @@ async function playMany(schedules: number, change: (node: QuorumNode) => QuorumN
   return total;
 }
 
-describe('fences of a quorum, over random schedules in which leases end early and messages take any time', () => {
+describe('fences of a quorum, over random schedules of early ends and late messages', () => {
   it('are unique, and greater than those of every hold before', async () => {
     const { holds, broken } = await playMany(2_000, (node) => node);
     expect(holds).toBeGreaterThan(5_000);
     expect(broken).toBe(0);
   });
 
-  it('would not be if the greatest of the votes were taken for the fence', async () => {
+  it('would not be if the fence were the greatest of the votes', async () => {
     const { holds, broken } = await playMany(100, maxOfTheVotes);
     expect(broken).toBeGreaterThan(holds / 50);
   });
