@@ -2,10 +2,11 @@ import { createLocks, type Hold, type Lockable, memoryStore, type Store } from '
 import { capacityOf, weightOf } from '../../src/store/grant-rule.ts';
 import type { Mode } from '../../src/store/store.ts';
 import { type VirtualClock, virtualClock } from '../../src/testing/index.ts';
-import { Dice } from './dice.ts';
-import { Network } from './network.ts';
+import { SeededRandom, seedOf } from '../../src/testing/simulation/seeded-random.ts';
+import { ManualNetwork } from './manual-network.ts';
+import { takeSteps } from './violation.ts';
 
-/** A hold as the simulation sees it: from when it was given until its user gives it up. */
+/** A hold in the simulation, from its grant until its user releases it. */
 interface Held {
   readonly hold: Hold;
   readonly lock: string;
@@ -24,18 +25,18 @@ export interface Exploration {
   readonly losses: number;
 }
 
-/** The last outlives the whole run, so that a claim left behind is seen at the end. */
+/** The last one outlives the whole run, so that an orphaned claim is found at the end. */
 const TTLS = [200, 1_000, 5_000, 3_600_000];
-const STEPS = 45;
+export const STEPS = 45;
 
 /**
- * One interleaving of acquire, abort, renew, extend, release, expiry, clock jumps and lost messages over three processes and three locks, chosen by the seed. Throws at the first violation,
- * and when something is left behind at the end.
+ * One interleaving of acquire, abort, renew, extend, release, expiry, clock jumps and lost messages
+ * over three processes and three locks, chosen by the seed. Throws at the first violation, and when
+ * something is left at the end.
  */
-export async function explore(seed: number): Promise<Exploration> {
+export async function explore(seed: number, leftOut: ReadonlySet<string> = new Set()): Promise<Exploration> {
   const run = new Run(seed);
-  for (let step = 0; step < STEPS; step += 1) await run.step();
-  await run.quiesce();
+  await takeSteps(run, STEPS, leftOut);
   return { trace: run.trace.join('\n'), holds: run.holds, losses: run.losses };
 }
 
@@ -43,10 +44,12 @@ class Run {
   readonly trace: string[] = [];
   holds = 0;
   losses = 0;
-  readonly #dice: Dice;
+  readonly #seed: number;
+  /** Each step has its own, so that a step which is left out changes no other. */
+  #random: SeededRandom;
   readonly #clock: VirtualClock;
   readonly #store: Store;
-  readonly #network: Network;
+  readonly #network: ManualNetwork;
   readonly #lockables: { lock: string; mode: Mode; lockable: Lockable }[] = [];
   readonly #held = new Set<Held>();
   readonly #waiting = new Set<Waiting>();
@@ -54,10 +57,11 @@ class Run {
   readonly #background: Promise<unknown>[] = [];
 
   constructor(seed: number) {
-    this.#dice = new Dice(seed);
+    this.#seed = seed;
+    this.#random = new SeededRandom(seed);
     this.#clock = virtualClock({ seed });
     this.#store = memoryStore({ clock: this.#clock });
-    this.#network = new Network(this.#store);
+    this.#network = new ManualNetwork(this.#store);
     for (const process of ['p1', 'p2', 'p3']) {
       const locks = createLocks(this.#network.connect(process), { clock: this.#clock, owner: process });
       const { read, write } = locks.readWriteLock('rw');
@@ -72,17 +76,20 @@ class Run {
     }
   }
 
-  async step(): Promise<void> {
-    const { messages } = this.#network;
-    const roll = this.#dice.roll();
-    if (messages.length > 0 && roll < 0.6) this.#moveMessage();
+  async step(step: string): Promise<void> {
+    this.#random = new SeededRandom(seedOf(this.#seed, step));
+    const roll = this.#random.roll();
+    if (this.#network.messages.length > 0 && roll < 0.6) this.#moveMessage();
     else if (roll < 0.78) this.#act();
     else await this.#passTime();
     await this.#clock.settle();
     this.#check();
   }
 
-  /** Faults stop, everything is delivered, every user finishes: nobody may be stuck and nothing may be left. */
+  /**
+   * Faults stop, every message is delivered, every user finishes: no caller may be stuck and nothing
+   * may be left.
+   */
   async quiesce(): Promise<void> {
     for (let round = 0; round < 400; round += 1) {
       for (const held of [...this.#held]) this.#release(held);
@@ -103,42 +110,42 @@ class Run {
   }
 
   #moveMessage(): void {
-    const message = this.#network.take(this.#dice.below(this.#network.messages.length));
-    const lose = this.#dice.chance(0.12);
-    this.trace.push(`${lose ? 'lose' : 'deliver'} ${message.label}`);
+    const message = this.#network.take(this.#random.below(this.#network.messages.length));
+    const lose = this.#random.chance(0.12);
+    this.trace.push(`${lose ? 'lose' : 'deliver'} ${message.process} ${message.kind} ${message.label}`);
     if (lose) message.lose();
     else message.deliver();
   }
 
   #act(): void {
-    const what = this.#dice.roll();
+    const what = this.#random.roll();
     if (what < 0.55) this.#acquire();
-    else if (what < 0.8 && this.#held.size > 0) this.#release(this.#dice.pick([...this.#held]));
-    else if (what < 0.88 && this.#held.size > 0) this.#extend(this.#dice.pick([...this.#held]));
+    else if (what < 0.8 && this.#held.size > 0) this.#release(this.#random.pick([...this.#held]));
+    else if (what < 0.88 && this.#held.size > 0) this.#extend(this.#random.pick([...this.#held]));
     else if (this.#waiting.size > 0) {
       this.trace.push('abort');
-      this.#dice.pick([...this.#waiting]).controller.abort(new Error('aborted'));
+      this.#random.pick([...this.#waiting]).controller.abort(new Error('aborted'));
     }
   }
 
   async #passTime(): Promise<void> {
-    if (this.#dice.chance(0.06)) {
-      const jump = this.#dice.pick([-3_600_000, 150, 3_600_000]);
+    if (this.#random.chance(0.06)) {
+      const jump = this.#random.pick([-3_600_000, 150, 3_600_000]);
       this.trace.push(`jump ${jump}`);
       this.#clock.jumpWall(jump);
       return;
     }
-    const ms = this.#dice.pick([1, 30, 150, 500, 1_200, 6_000]);
-    const stall = this.#dice.chance(0.15);
+    const ms = this.#random.pick([1, 30, 150, 500, 1_200, 6_000]);
+    const stall = this.#random.chance(0.15);
     this.trace.push(`${stall ? 'stall' : 'pass'} ${ms}`);
     await (stall ? this.#clock.stall(ms) : this.#clock.advance(ms));
   }
 
   #acquire(): void {
-    const { lock, mode, lockable } = this.#dice.pick(this.#lockables);
-    const ttlMs = this.#dice.pick(TTLS);
-    const waitMs = this.#dice.pick([0, 400, 20_000, 86_400_000]);
-    const renew = this.#dice.chance(0.8);
+    const { lock, mode, lockable } = this.#random.pick(this.#lockables);
+    const ttlMs = this.#random.pick(TTLS);
+    const waitMs = this.#random.pick([0, 400, 20_000, 86_400_000]);
+    const renew = this.#random.chance(0.8);
     const waiting: Waiting = { controller: new AbortController() };
     this.trace.push(`acquire ${lock} ${mode.kind} ttl ${ttlMs} wait ${waitMs} renew ${renew}`);
     this.#waiting.add(waiting);
@@ -158,7 +165,8 @@ class Run {
     this.holds += 1;
     const held: Held = { hold, lock, mode, wasLost: false };
     const latest = this.#fences.get(lock) ?? 0n;
-    // Readers who overlap may hear of their grants in another order; whoever is alone comes after everybody before.
+    // Readers that overlap may receive their grants in another order. An exclusive hold comes after
+    // every earlier one.
     if (mode.kind === 'exclusive' && hold.fence <= latest)
       throw new Error(`fence ${hold.fence} of ${lock} is not above ${latest}`);
     if (hold.fence > latest) this.#fences.set(lock, hold.fence);
@@ -175,11 +183,11 @@ class Run {
 
   #extend(held: Held): void {
     this.trace.push(`extend ${held.lock}`);
-    const ttlMs = this.#dice.pick([...TTLS, undefined]);
+    const ttlMs = this.#random.pick([...TTLS, undefined]);
     this.#background.push(held.hold.extend(ttlMs).catch(() => {}));
   }
 
-  /** Those who may trust their holds at this instant must fit the lock together. */
+  /** Holds that are trusted at the same instant must fit the capacity together. */
   #check(): void {
     const weights = new Map<string, number>();
     for (const held of this.#held) {
@@ -189,7 +197,7 @@ class Run {
         held.wasLost = true;
         this.losses += 1;
         if (!held.hold.signal.aborted)
-          throw new Error(`the hold on ${held.lock} is over, and its signal does not say so`);
+          throw new Error(`the hold on ${held.lock} is over, and its signal is not aborted`);
       }
       if (!trusted) continue;
       const weight = (weights.get(held.lock) ?? 0) + weightOf(held.mode);
@@ -199,12 +207,13 @@ class Run {
   }
 }
 
-/** A semaphore that always takes so many permits, as a plain lockable. */
+/** A semaphore that always takes this many permits, as a plain lockable. */
 function locked(pool: ReturnType<ReturnType<typeof createLocks>['semaphore']>, permits: number): Lockable {
   return {
     acquire: (options) => pool.acquire({ ...options, permits }),
     tryAcquire: (options) => pool.tryAcquire({ ...options, permits }),
     run: (fn, options) => pool.run(fn, { ...options, permits }),
+    tryRun: (fn, options) => pool.tryRun(fn, { ...options, permits }),
   };
 }
 

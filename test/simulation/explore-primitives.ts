@@ -7,83 +7,90 @@ import {
   type Store,
 } from '../../src/index.ts';
 import { type VirtualClock, virtualClock } from '../../src/testing/index.ts';
-import { Dice } from './dice.ts';
-import { Network } from './network.ts';
+import { SeededRandom, seedOf } from '../../src/testing/simulation/seeded-random.ts';
+import { ManualNetwork } from './manual-network.ts';
+import { takeSteps } from './violation.ts';
 
-/** What can be asked of a hold on one lock or on several. */
+/** A hold on one lock or on several. */
 type AnyHold = Pick<Hold, 'remainingMs' | 'signal' | 'release'>;
 
 interface Held {
   readonly hold: AnyHold;
   readonly names: readonly string[];
-  /** Given back by a call, and not at the end of a function. */
+  /** Released by a call, and not at the end of a function. */
   readonly isByHand: boolean;
   wasLost: boolean;
 }
 
 const NAMES = ['a', 'b', 'c'];
-const STEPS = 60;
-/** Rounds of a quarter of a second in which everything must come to its end once nothing is lost any more. */
+export const STEPS = 60;
+/** Rounds of 250 ms in which everything must end once no message is lost any more. */
 const ROUNDS = 400;
 const FOREVER_MS = 3_600_000;
 
-/** What happened in a run, so that a test can tell that much did. */
+/** What happened in a run, so that a test can check that enough did. */
 export type Tally = Record<'held' | 'lost' | 'elected' | 'led' | 'ran' | 'closed', number>;
 
 /**
- * One interleaving, chosen by the seed, of what stands above single locks: several locks at once, candidates, leaders, once-only runs, rate limits and closing, over three processes whose messages are late or lost. Throws at the
- * first violation, when something is stuck, and when something is left behind at the end.
+ * One interleaving, chosen by the seed, of several locks at once, candidates, leaders, once-only
+ * runs, rate limits and closing, over three processes whose messages are late or lost. Throws at the
+ * first violation, when something is stuck, and when something is left at the end.
  */
-export async function exploreCompany(seed: number): Promise<Tally> {
-  const company = new Company(seed);
-  for (let step = 0; step < STEPS; step += 1) await company.step();
-  await company.quiesce();
-  return company.tally;
+export async function explorePrimitives(seed: number, leftOut?: ReadonlySet<string>): Promise<Tally> {
+  const run = new Run(seed);
+  await takeSteps(run, STEPS, leftOut);
+  return run.tally;
 }
 
-class Company {
+class Run {
+  readonly trace: string[] = [];
   readonly tally: Tally = { held: 0, lost: 0, elected: 0, led: 0, ran: 0, closed: 0 };
-  readonly #dice: Dice;
+  readonly #seed: number;
+  /** Each step has its own, so that a step which is left out changes no other. */
+  #random: SeededRandom;
   readonly #clock: VirtualClock;
   readonly #store: Store;
-  readonly #network: Network;
+  readonly #network: ManualNetwork;
   readonly #processes: Locks[];
   readonly #closed = new Set<Locks>();
   readonly #held = new Set<Held>();
   readonly #fences = new Map<string, bigint>();
   readonly #candidates: Candidate[] = [];
   readonly #aborts = new Set<AbortController>();
-  /** What is under way, by what it is. */
+  /** The pending work, by its description. */
   readonly #pending = new Map<Promise<unknown>, string>();
   #problem: unknown = null;
-  /** When a run was remembered, as far as the store has confirmed it. */
+  /** When the store confirmed that a run is remembered. */
   #rememberedAtMs: number | null = null;
   #isMemoryUnsure = false;
 
   constructor(seed: number) {
-    this.#dice = new Dice(seed);
+    this.#seed = seed;
+    this.#random = new SeededRandom(seed);
     this.#clock = virtualClock({ seed });
     this.#store = memoryStore({ clock: this.#clock });
-    this.#network = new Network(this.#store);
+    this.#network = new ManualNetwork(this.#store);
     this.#processes = ['p1', 'p2', 'p3'].map((owner) => {
-      const ttlMs = this.#dice.pick([500, 2_000, 5_000]);
+      const ttlMs = this.#random.pick([500, 2_000, 5_000]);
       const locks = createLocks(this.#network.connect(owner), { clock: this.#clock, owner, ttlMs });
-      // Nobody knows what the store has made of it; and a renewal without an answer may arrive last and cut short what is remembered.
+      // The outcome is unknown, and an unanswered renewal may arrive last and shorten the record.
       for (const event of ['releaseFailed', 'renewFailed'] as const) {
         locks.on(event, ({ name }) => {
-          if (name.startsWith('once')) this.#isMemoryUnsure = true;
+          if (name === 'job') this.#isMemoryUnsure = true;
         });
       }
       return locks;
     });
   }
 
-  async step(): Promise<void> {
-    const roll = this.#dice.roll();
-    const { messages } = this.#network;
-    if (messages.length > 0 && roll < 0.6) {
-      const message = this.#network.take(this.#dice.below(messages.length));
-      if (this.#dice.chance(0.1)) message.lose();
+  async step(step: string): Promise<void> {
+    this.#random = new SeededRandom(seedOf(this.#seed, step));
+    const roll = this.#random.roll();
+    if (this.#network.messages.length > 0 && roll < 0.6) {
+      const message = this.#network.take(this.#random.below(this.#network.messages.length));
+      const isLost = this.#random.chance(0.1);
+      this.trace.push(`${isLost ? 'lose' : 'deliver'} ${message.process} ${message.kind} ${message.label}`);
+      if (isLost) message.lose();
       else message.deliver();
     } else if (roll < 0.8) this.#act();
     else await this.#passTime();
@@ -91,7 +98,10 @@ class Company {
     this.#check();
   }
 
-  /** Faults stop, everything is delivered, every user finishes and every process closes: nobody may be stuck and nothing may be left. */
+  /**
+   * Faults stop, every message is delivered, every user finishes and every process closes: no caller
+   * may be stuck and nothing may be left.
+   */
   async quiesce(): Promise<void> {
     for (const candidate of this.#candidates.splice(0)) this.#follow('stop', candidate.stop());
     for (let round = 0; round < ROUNDS && (this.#pending.size > 0 || round < 50); round += 1) {
@@ -115,29 +125,29 @@ class Company {
   }
 
   #act(): void {
-    const locks = this.#dice.pick(this.#processes);
-    const roll = this.#dice.roll();
+    const locks = this.#random.pick(this.#processes);
+    const roll = this.#random.roll();
     if (roll < 0.35) this.#takeAll(locks);
-    else if (roll < 0.5 && this.#byHand.length > 0) this.#giveBack(this.#dice.pick(this.#byHand));
+    else if (roll < 0.5 && this.#byHand.length > 0) this.#giveBack(this.#random.pick(this.#byHand));
     else if (roll < 0.58) this.#once(locks);
     else if (roll < 0.68) this.#stand(locks);
     else if (roll < 0.75) this.#lead(locks);
     else if (roll < 0.8) this.#limit(locks);
     else if (roll < 0.85) this.#withLock(locks);
     else if (roll < 0.9 && this.#candidates.length > 0) {
-      const [candidate] = this.#candidates.splice(this.#dice.below(this.#candidates.length), 1);
+      const [candidate] = this.#candidates.splice(this.#random.below(this.#candidates.length), 1);
       if (candidate !== undefined) this.#follow('stop', candidate.stop());
     } else if (roll < 0.92 && this.#closed.size < 2) this.#close(locks);
-    else if (this.#aborts.size > 0) this.#dice.pick([...this.#aborts]).abort(new Error('aborted'));
+    else if (this.#aborts.size > 0) this.#random.pick([...this.#aborts]).abort(new Error('aborted'));
   }
 
   #takeAll(locks: Locks): void {
-    const lock = locks.all([this.#dice.pick(NAMES), this.#dice.pick(NAMES)], {
-      maxHoldMs: this.#dice.pick([Number.POSITIVE_INFINITY, 300, 3_000]),
+    const lock = locks.all([this.#random.pick(NAMES), this.#random.pick(NAMES)], {
+      maxHoldMs: this.#random.pick([Number.POSITIVE_INFINITY, 300, 3_000]),
       signal: this.#signal(),
     });
-    const waitMs = this.#dice.pick([0, 400, 20_000]);
-    const taking = this.#dice.chance(0.3) ? lock.tryAcquire() : lock.acquire({ waitMs });
+    const waitMs = this.#random.pick([0, 400, 20_000]);
+    const taking = this.#random.chance(0.3) ? lock.tryAcquire() : lock.acquire({ waitMs });
     this.#follow(
       'all',
       taking.then((hold) => {
@@ -147,7 +157,7 @@ class Company {
   }
 
   #withLock(locks: Locks): void {
-    const name = this.#dice.pick(NAMES);
+    const name = this.#random.pick(NAMES);
     const work = locks.withLock(name, (hold) => this.#workUnder(hold, name), {
       waitMs: 400,
       signal: this.#signal(),
@@ -179,12 +189,12 @@ class Company {
       terms += 1;
       if (terms > 1) this.#fail('two terms of one candidate overlap');
       this.#rise('office', term.fence);
-      // Some take their time to end.
-      await this.#pause(1_000, this.#dice.chance(0.5) ? term.signal : undefined);
+      // Some end late.
+      await this.#pause(1_000, this.#random.chance(0.5) ? term.signal : undefined);
       terms -= 1;
-      if (this.#dice.chance(0.1)) throw new Error('tired of it');
+      if (this.#random.chance(0.1)) throw new Error('tired of it');
     };
-    // With nobody to hear that it threw, each time would be a warning of the process.
+    // Without `onLost`, each error would be a process warning.
     this.#candidates.push(locks.election('office').start({ onElected, onLost: () => {} }));
   }
 
@@ -207,19 +217,20 @@ class Company {
   #close(locks: Locks): void {
     this.#closed.add(locks);
     this.tally.closed += 1;
-    this.#follow('close', locks.close({ drainMs: this.#dice.pick([0, 1_000]) }));
+    this.#follow('close', locks.close({ drainMs: this.#random.pick([0, 1_000]) }));
   }
 
   async #passTime(): Promise<void> {
-    const ms = this.#dice.pick([1, 30, 150, 500, 1_200, 6_000]);
-    if (this.#dice.chance(0.05)) this.#clock.jumpWall(this.#dice.pick([-FOREVER_MS, FOREVER_MS]));
-    else await (this.#dice.chance(0.1) ? this.#clock.stall(ms) : this.#clock.advance(ms));
+    const ms = this.#random.pick([1, 30, 150, 500, 1_200, 6_000]);
+    this.trace.push(`pass ${ms}`);
+    if (this.#random.chance(0.05)) this.#clock.jumpWall(this.#random.pick([-FOREVER_MS, FOREVER_MS]));
+    else await (this.#random.chance(0.1) ? this.#clock.stall(ms) : this.#clock.advance(ms));
   }
 
-  /** A hold that its user gives back by returning. */
+  /** A hold that ends when the function returns. */
   async #workUnder(hold: Hold, name: string): Promise<void> {
     const held = this.#take(hold, [name], false, () => hold.fence);
-    await this.#pause(this.#dice.pick([1, 300, 3_000]), hold.signal);
+    await this.#pause(this.#random.pick([1, 300, 3_000]), hold.signal);
     this.#held.delete(held);
   }
 
@@ -245,7 +256,7 @@ class Company {
     this.#fences.set(name, fence);
   }
 
-  /** Those who may trust their holds at this instant must exclude each other. */
+  /** Holds that are trusted at the same instant must exclude each other. */
   #check(): void {
     const holders = new Set<string>();
     for (const held of this.#held) {
@@ -275,8 +286,9 @@ class Company {
     return controller.signal;
   }
 
-  /** Whether it succeeds is not the question, only that it ends. */
+  /** The work may fail, but it must end. */
   #follow(what: string, work: Promise<unknown>): void {
+    this.trace.push(what);
     const ended: Promise<unknown> = work
       .catch(() => {})
       .finally(() => {
@@ -285,7 +297,7 @@ class Company {
     this.#pending.set(ended, what);
   }
 
-  /** Kept, since what is thrown in a user's function belongs to that user. */
+  /** Recorded, because an error inside a user's function is not seen otherwise. */
   #fail(problem: string): void {
     this.#problem ??= new Error(problem);
   }
