@@ -1,14 +1,19 @@
 /**
- * Deliberate mistakes, each of them one that a lock library has really made or could easily make. The suite must catch every one of them: it is only as good as what it notices.
+ * A planted defect that a lock library has had, or could easily have. The suite must catch every
+ * one.
  */
 export interface Mutant {
-  /** The mistake, in words. */
+  /** The defect, in words. */
   readonly mistake: string;
-  readonly file: string;
-  /** Stands exactly once in the file. */
-  readonly find: string;
+  /**
+   * The function or method with the defect: `elapsedMs`, `Renewals.#onFailure`. A symbol and not a
+   * file, so that a mutant survives moves.
+   */
+  readonly symbol: string;
+  /** Occurs exactly once in the source of the symbol. Left out: the whole body is replaced. */
+  readonly find?: string;
   readonly replace: string;
-  /** The file of the test that must notice, and words of its title. */
+  /** The file of the test that must catch it, and words of its title. */
   readonly test: string;
   readonly by: string;
 }

@@ -1,13 +1,10 @@
-import { resolve } from 'node:path';
 import type { Plugin } from 'vitest/config';
-import type { Mutant } from './mutant.ts';
 
-/** Loads the source with one mistake in it, so that production code needs to know nothing of mutants. */
-export function mutate(root: string, { file, find, replace }: Mutant): Plugin {
-  const path = resolve(root, file);
+/** Loads the source with one defect in it, so that production code knows nothing of mutants. */
+export function mutate({ file, text }: { readonly file: string; readonly text: string }): Plugin {
   return {
     name: 'holdfast-mutant',
     enforce: 'pre',
-    transform: (code, id) => (id === path ? code.replace(find, () => replace) : null),
+    transform: (_code, id) => (id === file ? text : null),
   };
 }

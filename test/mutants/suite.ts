@@ -6,13 +6,16 @@ import { HOLD_MUTANTS } from './hold-mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { mutate } from './plugin.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
+import { mutated, symbolsIn } from './symbols.ts';
 
-/** More than enough for the mistakes that it is here for: each of them shows within the first few hundred. */
+/** More than enough: each of these defects shows within the first few hundred. */
 const INTERLEAVINGS = '3000';
 
-// `suite.ts ROOT REPORT`: runs for each mutant the test that must notice it, all in one Vitest. To start one for each would take longer than all the rest.
+// `suite.ts ROOT REPORT`: runs for each mutant the test that must catch it, all in one Vitest: one
+// process for each mutant would take longer than all other tests.
 const [, , root = '', report = ''] = process.argv;
 const mutants = [...STORE_MUTANTS, ...HOLD_MUTANTS, ...CALL_MUTANTS];
+const symbols = symbolsIn(root);
 
 const vitest = await createVitest('test', {
   root,
@@ -21,14 +24,14 @@ const vitest = await createVitest('test', {
   reporters: [{}],
   maxWorkers: 2,
   projects: mutants.map((mutant, n) => ({
-    plugins: [mutate(root, mutant)],
+    plugins: [mutate(mutated(symbols, mutant))],
     server: { watch: null, ws: false },
     test: {
       name: `${n}`,
       root,
       include: [mutant.test],
       pool: 'threads' as const,
-      // A mistake may make it hang.
+      // A defect may make the test hang.
       testTimeout: 15_000,
       env: { HOLDFAST_INTERLEAVINGS: INTERLEAVINGS },
     },
@@ -42,7 +45,7 @@ function specify({ test, by }: Mutant, index: number): TestSpecification {
   return project.createSpecification(resolve(root, test), { testNamePattern });
 }
 
-/** What has become of each test that was not left out: `failed` is what we want. */
+/** The results of the tests that ran: one of them must be `failed`. */
 const statesOf = ({ testModule }: TestSpecification): string[] =>
   [...(testModule?.children.allTests() ?? [])]
     .map((test) => test.result().state)
