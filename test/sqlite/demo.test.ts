@@ -6,7 +6,7 @@ import { check } from '../../examples/demo/checks.ts';
 import { PLANS, ROUNDS, type Told } from '../../examples/demo/story.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const line = PLANS.map(({ worker }) => worker);
+const queue = PLANS.map(({ worker }) => worker);
 
 /** A story in which everything is as promised: everybody has their turns, one after the other. */
 function goodStory(): { story: Told[]; balance: number } {
@@ -34,7 +34,7 @@ function goodStory(): { story: Told[]; balance: number } {
   return { story, balance };
 }
 
-function broken(change: (story: Told[]) => Told[], served = line, extra = 0): string[] {
+function broken(change: (story: Told[]) => Told[], served = queue, extra = 0): string[] {
   const { story, balance } = goodStory();
   return check(change(story), served, balance + extra)
     .filter(({ problem }) => problem !== null)
@@ -54,10 +54,10 @@ async function runDemo(): Promise<string> {
   );
 }
 
-/** Something else was in the way: a hand-over took longer than promised, and nothing else was wrong. */
+/** Only a handoff took longer than promised, because of other load on the machine. */
 const wasOnlyLate = (stdout: string): boolean => {
   const wrong = stdout.split('\n').filter((each) => each.includes('✘'));
-  return wrong.length === 1 && wrong[0]?.includes('Hand-over') === true;
+  return wrong.length === 1 && wrong[0]?.includes('Handoff') === true;
 };
 
 describe('the demo', () => {
@@ -82,19 +82,19 @@ describe('the demo', () => {
   });
 
   it('finds a lost update', () => {
-    expect(broken((story) => story, line, -1)).toEqual(['No lost update']);
+    expect(broken((story) => story, queue, -1)).toEqual(['No lost update']);
   });
 
   it('finds a turn out of order', () => {
-    expect(broken((story) => story, [...line].reverse())).toEqual(['Order']);
+    expect(broken((story) => story, [...queue].reverse())).toEqual(['Order']);
   });
 
-  it('finds a hand-over that took too long', () => {
+  it('finds a handoff that took too long', () => {
     const late = (story: Told[]): Told[] => {
       const killed = at(story, 'killed', 0);
       return story.map((told) => (told.atMs > killed.atMs ? { ...told, atMs: told.atMs + 1_500 } : told));
     };
-    expect(broken(late)).toEqual(['Hand-over']);
+    expect(broken(late)).toEqual(['Handoff']);
   });
 
   it('finds a fence that did not rise', () => {

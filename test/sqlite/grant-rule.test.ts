@@ -15,27 +15,27 @@ interface Standing {
   readonly mode: Mode;
 }
 
-/** The rule itself: a line in order of arrival, and the front of it that fits is granted. */
+/** The grant rule: a queue in order of arrival, of which the front that fits is granted. */
 class Model {
-  line: Standing[] = [];
+  queue: Standing[] = [];
 
   isGranted(id: string): boolean {
-    const place = this.line.findIndex((claim) => claim.id === id);
-    return place >= 0 && place < grantedCount(this.line.map(({ mode }) => mode));
+    const position = this.queue.findIndex((claim) => claim.id === id);
+    return position >= 0 && position < grantedCount(this.queue.map(({ mode }) => mode));
   }
 
   ask(claim: Standing, wait: boolean): boolean {
-    const isNew = !this.line.some(({ id }) => id === claim.id);
-    if (isNew) this.line.push(claim);
+    const isNew = !this.queue.some(({ id }) => id === claim.id);
+    if (isNew) this.queue.push(claim);
     const granted = this.isGranted(claim.id);
     if (isNew && !granted && !wait) this.release(claim.id);
     return granted;
   }
 
   release(id: string): boolean {
-    const before = this.line.length;
-    this.line = this.line.filter((claim) => claim.id !== id);
-    return this.line.length < before;
+    const before = this.queue.length;
+    this.queue = this.queue.filter((claim) => claim.id !== id);
+    return this.queue.length < before;
   }
 }
 

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { createLocks, type Store } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
-import { LEFT, leave } from '../support/process/leave.ts';
+import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
 
@@ -11,7 +11,7 @@ afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
 it('a process that closes it goes on, and ends by itself', async () => {
-  expect(await leave(`sqlite:${folder.file('left.db')}`)).toBe(LEFT);
+  expect(await closeAndExit(`sqlite:${folder.file('left.db')}`)).toBe(EXITED_AT_ONCE);
 });
 
 describe('many processes on one file', () => {
@@ -71,7 +71,7 @@ describe('many processes on one file', () => {
       const held = await locks.mutex('wake').acquire();
       const waiter = await startWorker(path, ['wait', 'wake']);
       await waiter.said('waiting');
-      // Well inside the two seconds after which the first in line asks by itself.
+      // Well within the two seconds after which the first waiter asks by itself.
       await new Promise((resolve) => setTimeout(resolve, 100));
       const releasedAt = Number(process.hrtime.bigint()) / 1e6;
       await held.release();

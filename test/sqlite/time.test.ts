@@ -44,7 +44,7 @@ async function fenceOf(store: Store, id: string, fenceAbove = 0n): Promise<bigin
 }
 
 describe('clocks that jump', () => {
-  it('the wall clock may jump both ways by hours: leases go by the monotonic clock that all processes share', async () => {
+  it('the wall clock may jump by hours: leases count by the monotonic clock of the host', async () => {
     const host = new FakeHost();
     const store = new SqliteStore(folder.file('wall.db'), {}, host);
     await store.claim({ ...request, id: 'a' });
@@ -58,7 +58,7 @@ describe('clocks that jump', () => {
     await store.close();
   });
 
-  it('fences rise through a wall clock that went back, a restart and the pruning of finished locks', async () => {
+  it('fences rise across a wall clock set back, a restart and the pruning of unused locks', async () => {
     const host = new FakeHost();
     const path = folder.file('fences.db');
     let store = new SqliteStore(path, {}, host);
@@ -118,7 +118,7 @@ describe('clocks that jump', () => {
     await store.close();
   });
 
-  it('after a restart of the host its old leases are judged by the wall clock: neither lost at once nor kept for ever', async () => {
+  it('after a reboot, old leases are judged by the wall clock: neither lost at once nor kept', async () => {
     const host = new FakeHost();
     const path = folder.file('boot.db');
     const before = new SqliteStore(path, {}, host);
@@ -199,7 +199,7 @@ describe('once, on a store that remembers', () => {
   const open = (path: string, own: Clock = clock) =>
     createLocks(sqliteStore(path, { clock: own }), { clock: own });
 
-  it('runs once, is remembered by whoever opens the file later, and is forgotten in time', async () => {
+  it('runs once, is remembered by processes that open the file later, and is forgotten in time', async () => {
     const path = folder.file('once.db');
     const first = open(path);
     expect(await first.once('report', () => 42, { rememberMs: 60_000 })).toEqual({ ran: true, value: 42 });
@@ -212,7 +212,7 @@ describe('once, on a store that remembers', () => {
     await second.close();
   });
 
-  it('tells that it is running elsewhere, runs again after a failure, and does not collide with a mutex', async () => {
+  it('reports a run elsewhere, runs again after a failure, and does not conflict with a mutex', async () => {
     const path = folder.file('once-more.db');
     const locks = open(path);
     const other = open(path);

@@ -6,11 +6,13 @@ import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { storeCases, virtualClock } from '../../../src/testing/index.ts';
 import { type LibraryName, openWith } from './libraries.ts';
 
-// Runs the conformance suite under whatever Node.js runs this file, and prints what failed. Node.js 22.18 and later need no compiler for it.
+// Runs the conformance suite with the Node.js that runs this file, and prints the failures. Node.js 22.18
+// and later run it without a compiler.
 
 const library = process.argv[2] as LibraryName;
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-conformance-'));
-// Leases go by a virtual clock, so that a slow machine cannot make them run out; the file system's wake-ups need a little real time.
+// Leases count by a virtual clock, so that they do not expire on a slow machine. The notifications of the
+// file system need a little real time.
 const clock = virtualClock();
 const env = {
   timeIsFree: true,
@@ -18,7 +20,7 @@ const env = {
     await clock.advance(ms);
     await sleep(Math.min(ms, 3));
   },
-  open: async (more?: { lineMax?: number | undefined }) => {
+  open: async (more?: { queueMax?: number | undefined }) => {
     const options = { ...more, clock };
     // By its path, where it is the library that the store chooses itself; handed in otherwise.
     if (library === 'node:sqlite') return sqliteStore(join(folder, 'locks.db'), options);

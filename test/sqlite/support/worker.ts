@@ -7,7 +7,8 @@ import { createLocks, type Hold } from '../../../src/index.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { type LibraryName, openWith } from './libraries.ts';
 
-// A process of its own, told what to do by its arguments and by lines on its standard input. It prints one JSON object a line.
+// One process. Its arguments and the lines of its standard input say what it does. It prints one JSON
+// object a line.
 
 const [library, path, verb, name = '', ...rest] = process.argv.slice(2) as [
   LibraryName | 'any',
@@ -30,7 +31,7 @@ function open() {
   return store;
 }
 
-/** Holds a lock until it is told to release it. Other lines make it do something else meanwhile. */
+/** Holds a lock until a line says `release`. Other lines make it do something else meanwhile. */
 async function hold(ttlMs: number): Promise<void> {
   const locks = createLocks(open());
   const held = await locks.mutex(name).acquire({ ttlMs, waitMs: 60_000 });
@@ -55,7 +56,7 @@ async function holdMany(ttlMs: number): Promise<void> {
   await nextLine();
 }
 
-/** Adds one to a number in a plain file, with a pause between reading and writing, so that two at once would lose an update. */
+/** Adds one to a number in a file, with a pause before the write, so that two at once lose an update. */
 async function count(file: string, times: number): Promise<void> {
   const locks = createLocks(open(), { waitMs: 120_000 });
   const add = async (held: Hold): Promise<void> => {
@@ -69,7 +70,7 @@ async function count(file: string, times: number): Promise<void> {
   say({ counted: times });
 }
 
-/** Takes and gives back without end, and says each fence: somebody will kill it in the middle of that. */
+/** Takes and releases the lock without end, and prints each fence, until a test kills it. */
 async function churn(): Promise<void> {
   const locks = createLocks(open(), { ttlMs: 200, waitMs: 30_000 });
   for (;;) {
@@ -79,17 +80,20 @@ async function churn(): Promise<void> {
   }
 }
 
-/** Waits for a lock and says when it was woken and granted; gives it back at once. */
-async function wait(): Promise<void> {
-  const locks = createLocks(open(), { waitMs: 60_000 });
+/** Waits for a lock, so many times at once, and says when it was woken and granted; gives it back at once. */
+async function wait(ttlMs = 30_000, times = 1): Promise<void> {
+  const locks = createLocks(open(), { waitMs: 60_000, ttlMs });
   locks.on('waiting', () => say({ waiting: true }));
-  const held = await locks.mutex(name).acquire();
-  say({ granted: held.fence.toString(), atMs: Number(process.hrtime.bigint()) / 1e6 });
-  await held.release();
+  const turn = async (): Promise<void> => {
+    const held = await locks.mutex(name).acquire();
+    say({ granted: held.fence.toString(), atMs: Number(process.hrtime.bigint()) / 1e6 });
+    await held.release();
+  };
+  await Promise.all(Array.from({ length: times }, turn));
   await locks.close();
 }
 
-/** Keeps the database's write lock until it is told to let go. */
+/** Keeps the database's write lock until a line tells it to continue. */
 async function stick(): Promise<void> {
   const database = openWith(library === 'any' ? 'libsql' : library, path);
   database.exec('BEGIN IMMEDIATE');
@@ -112,14 +116,14 @@ async function tryOnce(): Promise<void> {
   }
 }
 
-/** Adds to a balance behind a gate, and never looks whether its hold is lost: only the gate stands between a stale write and the data. */
+/** Adds to a balance behind a gate, and never checks its hold: only the gate can refuse a stale write. */
 async function ledger(file: string): Promise<void> {
   const locks = createLocks(open(), { ttlMs: 1_000, waitMs: 60_000 });
   const database = openWith('libsql', file);
   database.exec('PRAGMA busy_timeout = 5000');
   const gate = sqliteFenceGate(database);
   const add = async (fence: bigint): Promise<void> => {
-    // Before reading, too: from here on nobody of the past can change what we build on.
+    // Also before reading: from here on no earlier holder can change the balance.
     gate.checkSync('ledger', fence);
     const [row] = database.prepare('SELECT count(*) AS balance FROM entry').all() as { balance: number }[];
     await sleep(Math.random() * 30);
@@ -143,7 +147,7 @@ async function ledger(file: string): Promise<void> {
   }
 }
 
-/** Takes locks until the disk is full, then looks whether what it was granted is still there, and whether room makes it work again. */
+/** Takes locks until the disk is full, checks that earlier grants stay, and that space makes it work. */
 async function fill(): Promise<void> {
   const locks = createLocks(open());
   const filler = `${path}.filler`;
@@ -174,9 +178,20 @@ const verbs: Record<string, () => Promise<void>> = {
   churn,
   ledger: () => ledger(rest[0] ?? ''),
   fill,
-  wait,
+  wait: () => wait(...rest.map(Number)),
   stick,
   try: tryOnce,
 };
+/** Loads the library first: where it lies, that user may not be able to read it. */
+async function become(uid: number): Promise<void> {
+  await sqliteStore(':memory:').close();
+  process.chdir('/');
+  process.setgroups?.([]);
+  process.setgid?.(uid);
+  process.setuid?.(uid);
+}
+
+const uid = process.env.HOLDFAST_WORKER_UID;
+if (uid !== undefined) await become(Number(uid));
 await verbs[verb]?.();
 process.stdin.destroy();

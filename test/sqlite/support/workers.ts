@@ -13,7 +13,7 @@ afterAll(() => {
   if (compiled !== null) rmSync(compiled, { force: true });
 });
 
-/** Compiled once for each test file: starting through a loader would take longer than most tests. Inside the project, so that it finds the libraries. */
+/** Compiled once for each test file, because a loader is slow. In the project, to find its libraries. */
 async function workerFile(): Promise<string> {
   bundle ??= (async () => {
     const folder = `${root}.tmp`;
@@ -92,7 +92,9 @@ export class Worker {
 
 export interface WorkerOptions {
   readonly node?: string;
+  readonly nodeArgs?: readonly string[];
   readonly library?: string;
+  /** The user that it becomes once it has loaded its program. */
   readonly uid?: number;
   /** A command that runs the worker as its last arguments. */
   readonly under?: readonly string[];
@@ -105,11 +107,11 @@ export async function startWorker(
   args: readonly (string | number)[],
   options: WorkerOptions = {},
 ): Promise<Worker> {
-  const { node = process.execPath, library = 'any', uid, under = [] } = options;
+  const { node = process.execPath, nodeArgs = ['--no-warnings'], library = 'any', uid, under = [] } = options;
   const [file = node, ...more] = [
     ...under,
     node,
-    '--no-warnings',
+    ...nodeArgs,
     await workerFile(),
     library,
     path,
@@ -117,7 +119,8 @@ export async function startWorker(
   ];
   const child = spawn(file, more, {
     stdio: ['pipe', 'pipe', 'pipe'],
-    ...(uid === undefined ? {} : { uid, gid: uid }),
+    // It changes its user by itself: that user may not be able to read the clone and its libraries.
+    ...(uid === undefined ? {} : { env: { ...process.env, HOLDFAST_WORKER_UID: `${uid}` } }),
   });
   const worker = new Worker(child);
   running.add(worker);
