@@ -8,13 +8,14 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { redisFenceGate } from '../../src/fence/index.ts';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { eventually, later } from '../support/patience.ts';
-import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
-import { findProgram } from '../support/servers/find.ts';
-import { freePorts } from '../support/servers/ports.ts';
-import { startRedis } from '../support/servers/redis.ts';
+import { findProgram } from '../../src/torture/servers/find.ts';
+import { freePorts } from '../../src/torture/servers/ports.ts';
+import { startRedis } from '../../src/torture/servers/redis.ts';
+import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -27,7 +28,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true });
 });
 
-/** Takes, waits, hands over, counts and looks: enough to see that a client works. */
+/** Acquires, waits, hands the lock on, counts and inspects: enough to see that a client works. */
 async function smoke(a: Locks, b: Locks, name: string): Promise<void> {
   const hold = await a.mutex(name).acquire();
   expect(await b.mutex(name).tryAcquire()).toBeNull();
@@ -55,7 +56,7 @@ it.each(LIBRARIES_BEFORE)('%s works', async (library) => {
   await smoke(a, b, `smoke ${library}`);
 });
 
-it("a client's own key prefix stands before ours", async () => {
+it('the key prefix of the client comes before ours', async () => {
   const clients = [1, 2].map(() => new Redis(stage.server.url, { keyPrefix: 'app:' }));
   const [a, b] = clients.map((client) => createLocks(redisStore(client, { prefix: 'locks:' })));
   await smoke(a as Locks, b as Locks, 'prefixed');
@@ -66,7 +67,7 @@ it("a client's own key prefix stands before ours", async () => {
   for (const client of clients) client.disconnect();
 });
 
-it('a client that makes pipelines of its own is left to do so', async () => {
+it('a client with autopipelining works', async () => {
   const clients = [1, 2].map(() => new Redis(stage.server.url, { enableAutoPipelining: true }));
   const [a, b] = clients.map((client) => createLocks(redisStore(client)));
   await smoke(a as Locks, b as Locks, 'pipelined');
@@ -74,7 +75,7 @@ it('a client that makes pipelines of its own is left to do so', async () => {
   for (const client of clients) client.disconnect();
 });
 
-it('an empty prefix lists our locks and what may be a lock of others, and patterns in names are names', async () => {
+it('with an empty prefix, list shows our locks and strings that expire; patterns are literal', async () => {
   const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
   await stage.admin.set('data', 'that nobody locks');
   await stage.admin.lpush('list', 'of something');
@@ -96,7 +97,7 @@ it('an empty prefix lists our locks and what may be a lock of others, and patter
   await stage.admin.del('data', 'list', 'theirs');
 });
 
-it('a user who may not listen still gets in, only later', async () => {
+it('a user without the right to subscribe still gets the lock, only later', async () => {
   await stage.admin.call('ACL', 'SETUSER', 'deaf', 'on', '>deaf', '~*', 'resetchannels', '+@all');
   const url = stage.server.url.replace('redis://', 'redis://deaf:deaf@');
   const [a, b] = await Promise.all([
@@ -110,7 +111,7 @@ it('a user who may not listen still gets in, only later', async () => {
   await (await pending).release();
 });
 
-it('a client that connects lazily is connected by the first command', async () => {
+it('a client with lazyConnect is connected by the first command', async () => {
   const client = new Redis(stage.server.url, { lazyConnect: true });
   const locks = createLocks(redisStore(client));
   expect(client.status).toBe('wait');
@@ -119,7 +120,7 @@ it('a client that connects lazily is connected by the first command', async () =
   client.disconnect();
 });
 
-it('a client that is closed, or was never opened, says so at once and has done nothing', async () => {
+it('a client that is closed or was never opened is an error at once, and nothing was done', async () => {
   const closed = new Redis(stage.server.url);
   await closed.quit();
   await eventually('it is closed', () => closed.status === 'end');
@@ -131,13 +132,15 @@ it('a client that is closed, or was never opened, says so at once and has done n
   }
 });
 
-it('what is no client, or no option, is refused before anything is sent', () => {
+it('a value that is not a client, and an option that is unknown or out of range, are refused at once', () => {
   expect(() => redisStore({} as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
   expect(() => redisStore(null as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
   const client = new Redis(stage.server.url, { lazyConnect: true });
-  for (const options of [{ lineMax: 0 }, { prefix: 'x'.repeat(300) }]) {
+  for (const options of [{ queueMax: 0 }, { prefix: 'x'.repeat(300) }]) {
     expect(() => redisStore(client, options)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
   }
+  expect(() => redisStore(client, { keyPrefix: 'x' } as never)).toThrow('did you mean prefix?');
+  expect(() => redisFenceGate(client, { prefx: 'x' } as never)).toThrow('did you mean prefix?');
 });
 
 describe('opened from a URL', () => {
@@ -151,9 +154,9 @@ describe('opened from a URL', () => {
     });
   });
 
-  it('a server that is not there is a StoreError in time, and does not crash or hang', async () => {
+  it('a server that cannot be reached is a StoreError in time, without a crash or a hang', async () => {
     const [port] = await freePorts(1);
-    const locks = await openLocks(`redis://127.0.0.1:${port}`);
+    const locks = await openLocks(`redis://127.0.0.1:${port}`, { connect: false });
     await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({
       code: 'STORE',
     });
@@ -164,7 +167,8 @@ describe('opened from a URL', () => {
     const open = fileURLToPath(new URL('../../src/stores/redis/open.ts', import.meta.url));
     const script = `import { register } from 'node:module';
       const hooks = 'export async function resolve(name, context, next) {' +
-        'if (name === "ioredis" || name === "redis") { const e = new Error(name); e.code = "ERR_MODULE_NOT_FOUND"; throw e; }' +
+        'const missing = Object.assign(new Error(name), { code: "ERR_MODULE_NOT_FOUND" });' +
+        'if (name === "ioredis" || name === "redis") throw missing;' +
         'return next(name, context); }';
       register('data:text/javascript,' + encodeURIComponent(hooks));
       const { openRedis } = await import(${JSON.stringify(`file://${open}`)});
@@ -222,7 +226,7 @@ it('TLS: with a client that trusts the certificate, and from a rediss:// URL', a
 }, 120_000);
 
 it.each(LIBRARIES)('a server older than 6.2 is refused (%s)', async (library) => {
-  // As much of an old server as a client needs to see: it answers INFO with its version.
+  // An old server, as far as the check goes: it answers INFO with its version.
   const info = 'redis_version:6.0.16\r\nloading:0\r\nmaxmemory_policy:noeviction\r\n';
   const server = createServer((socket) => {
     socket.on('error', () => {});

@@ -7,10 +7,10 @@ import { createLocks, type Hold, type Locks, openLocks } from '../../src/index.t
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
-import { eventually, later, shortest } from '../support/patience.ts';
-import { LEFT, leave, outputOf } from '../support/process/leave.ts';
-import { LIBRARIES, LIBRARIES_BEFORE } from '../support/redis-clients.ts';
-import { freePorts } from '../support/servers/ports.ts';
+import { freePorts } from '../../src/torture/servers/ports.ts';
+import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
+import { closeAndExit, EXITED_AT_ONCE, outputOf } from '../support/process/close-and-exit.ts';
+import { eventually, later, shortest } from '../support/waiting/eventually.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
 
 let stage: ClusterStage;
@@ -35,7 +35,7 @@ async function callsOf(command: string): Promise<number> {
   return calls;
 }
 
-/** How long the one who waits takes to hold after a release, and its hold. */
+/** How long a waiter takes to hold the lock after a release, and its hold. */
 async function handedOver(
   a: Locks,
   b: Locks,
@@ -44,7 +44,7 @@ async function handedOver(
 ): Promise<{ tookMs: number; next: Hold }> {
   const pending = later(b.mutex(name).acquire());
   await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
-  // So that the message is a message, and not the answer to a question that was asked just then.
+  // Later than this, the grant comes as a message, and not as the reply to a claim.
   await sleep(100);
   const startedMs = performance.now();
   await hold.release();
@@ -54,7 +54,7 @@ async function handedOver(
   return { tookMs, next };
 }
 
-it('slots are those of the servers, for every name and prefix, and every slot has a tag', async () => {
+it('slots are computed as by the servers, for every name and prefix, and every slot has a tag', async () => {
   const prefixes = ['', 'holdfast:', '{app}:', 'a{', '}', '{}', 'x{y}z'];
   for (const name of HOSTILE) {
     for (const prefix of prefixes) expect(slotOf(prefix + name)).toBe(await stage.slotOf(prefix + name));
@@ -71,7 +71,7 @@ it.each(['holdfast:', '', 'a{', '{app}:'])(
       const hold = await read.acquire({ metadata: { a: 1 } });
       const slot = await stage.slotOf(`${prefix}${name} keys`);
       const own = (await keys()).filter((key) => key.includes(`${name} keys`));
-      // The plain key, the line and the info.
+      // The plain key, the queue and the info.
       expect(own).toHaveLength(3);
       for (const key of own) expect(await stage.slotOf(key)).toBe(slot);
       await hold.release();
@@ -88,7 +88,7 @@ it('each slot has a counter of its own', async () => {
 });
 
 describe.each([...LIBRARIES, ...LIBRARIES_BEFORE])('under %s', (library) => {
-  it('takes, waits, hands over, counts, lists, evicts', async () => {
+  it('acquires, waits, hands the lock on, counts, lists and evicts', async () => {
     const [a, b] = [await stage.locks(library), await stage.locks(library)];
     for (const name of [`smoke ${library} {x}`, `smoke ${library} y`, `smoke ${library} z`]) {
       const handOver = async (): Promise<number> => {
@@ -111,7 +111,7 @@ describe.each([...LIBRARIES, ...LIBRARIES_BEFORE])('under %s', (library) => {
   });
 });
 
-it('all of several locks are taken across slots, in order, and given back when one cannot be had', async () => {
+it('several locks of different slots are acquired in order, and released when one is not free', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('node-redis')];
   const names = ['all 3', 'all 1', 'all 2', '{all}4'];
   expect(new Set(names.map((name) => slotOf(`holdfast:${name}`))).size).toBe(4);
@@ -126,7 +126,7 @@ it('all of several locks are taken across slots, in order, and given back when o
   await one.release();
 });
 
-it('all of several locks within a slot are one call to take and one to give back', async () => {
+it('several locks of one slot are acquired in one call and released in one', async () => {
   const locks = await stage.locks('ioredis');
   await (await locks.mutex('{one}').acquire()).release();
   const before = await callsOf('evalsha');
@@ -136,7 +136,7 @@ it('all of several locks within a slot are one call to take and one to give back
   expect((await callsOf('evalsha')) - before).toBe(2);
 });
 
-it('two programs that take the same locks in another order never wait for each other for ever', async () => {
+it('two programs that acquire the same locks in different orders do not deadlock', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
   let turns = 0;
   const take = async (locks: typeof a, names: string[]): Promise<void> => {
@@ -150,19 +150,19 @@ it('two programs that take the same locks in another order never wait for each o
   expect(turns).toBe(40);
 });
 
-it('what is asked in one tick travels as one call for each slot', async () => {
+it('the requests of one tick travel as one call for each slot', async () => {
   const locks = await stage.locks('ioredis');
   await locks.mutex('{batch}').run(() => {});
   const before = await callsOf('evalsha');
   const holds = await Promise.all(
     Array.from({ length: 60 }, (_, n) => locks.mutex(`{batch} ${n}`).acquire()),
   );
-  // Split in two halves, so that the server works on one while the answers to the other are read.
+  // Two calls, so that the server works on one while the reply to the other is read.
   expect((await callsOf('evalsha')) - before).toBeLessThanOrEqual(2);
   await Promise.all(holds.map((hold) => hold.release()));
 });
 
-it("a Cluster client's own key prefix stands before ours", async () => {
+it('the key prefix of a Cluster client comes before ours', async () => {
   const client = new Cluster([...stage.cluster.addresses], { keyPrefix: 'app:' });
   const locks = createLocks(redisStore(client, { prefix: 'locks:' }));
   const hold = await locks.mutex('seen').acquire();
@@ -173,16 +173,16 @@ it("a Cluster client's own key prefix stands before ours", async () => {
 });
 
 it.each(LIBRARIES)(
-  'under %s, a client that its owner closes is the end of every claim and of no process',
+  'under %s, every claim settles and the process goes on when the owner closes the client',
   async (library) => {
-    const script = fileURLToPath(new URL('./support/quitter.ts', import.meta.url));
+    const script = fileURLToPath(new URL('./support/close-client-program.ts', import.meta.url));
     const addresses = JSON.stringify(stage.cluster.addresses);
     expect(await outputOf(script, [library, addresses])).toBe('told of 24\n');
   },
   60_000,
 );
 
-it('a key prefix that would be put before every key twice is refused at once', async () => {
+it('a key prefix in redisOptions is refused: it would be added to every key twice', async () => {
   const client = new Cluster([...stage.cluster.addresses], {
     lazyConnect: true,
     redisOptions: { keyPrefix: 'app:' },
@@ -191,7 +191,7 @@ it('a key prefix that would be put before every key twice is refused at once', a
   client.disconnect();
 });
 
-it("the store leaves nothing of its own behind: the client is the user's, the listening connections are not", async () => {
+it('closing the store ends its subscribers, and not the client of the user', async () => {
   const connections = async (): Promise<number> => {
     const lists = await Promise.all(
       [0, 1, 2].map((n) => stage.cluster.admin(n).call('CLIENT', 'LIST', 'TYPE', 'pubsub')),
@@ -216,12 +216,12 @@ it("the store leaves nothing of its own behind: the client is the user's, the li
   client.disconnect();
 });
 
-it('whoever waits or holds is not forgotten while thousands of other slots are used', async () => {
+it('waiters and holds are kept while thousands of other slots are used', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];
   const [first, own] = [await a.mutex('kept').acquire(), await b.mutex('kept too').acquire()];
   const pending = later(b.mutex('kept').acquire());
   await eventually('it waits', async () => (await a.inspect('kept')).waiters.length === 1);
-  // More than are kept at a time.
+  // More slots than stores that are kept.
   for (let n = 0; n < 3_000; n += 300) {
     const names = Array.from({ length: 300 }, (_, m) => `many ${n + m}`);
     await Promise.all(names.map((name) => b.mutex(name).run(() => {})));
@@ -229,14 +229,39 @@ it('whoever waits or holds is not forgotten while thousands of other slots are u
   const startedMs = performance.now();
   await first.release();
   const next = await pending;
-  // Long before what was left of the hold in front.
+  // Long before the hold in front would have expired.
   expect(performance.now() - startedMs).toBeLessThan(10_000);
   expect(await next.release()).toBe(true);
   await own.extend();
   expect(await own.release()).toBe(true);
 });
 
-it('works for the least-privileged user of the documentation', async () => {
+/** The time, from now on, after which the last key whose name contains this text is gone. */
+async function lastKeyMs(part: string): Promise<number> {
+  const lives: number[] = [];
+  for (const node of [0, 1, 2].map((n) => stage.cluster.admin(n))) {
+    for (const key of await node.keys('*')) if (key.includes(part)) lives.push(await node.pttl(key));
+  }
+  expect(lives.filter((ms) => ms < 0)).toEqual([]);
+  return Math.max(0, ...lives);
+}
+
+it('helper keys of rateLimit and once are gone within a minute after their window', async () => {
+  const locks = await stage.locks('ioredis');
+  const windowMs = 3_000;
+  const limit = locks.rateLimit('leftover-limit', { permits: 2, perMs: windowMs });
+  // The third one waits for the window of the first.
+  for (let n = 0; n < 3; n += 1) await limit.take(1, { waitMs: 10_000 });
+  const limitMs = await lastKeyMs('leftover-limit');
+  expect(limitMs).toBeGreaterThan(0);
+  expect(limitMs).toBeLessThanOrEqual(windowMs + 60_000);
+  const rememberMs = 5_000;
+  const job = (): Promise<unknown> => locks.once('leftover-job', async () => 'done', { rememberMs });
+  await Promise.all([job(), job(), job()]);
+  expect(await lastKeyMs('leftover-job')).toBeLessThanOrEqual(rememberMs + 60_000);
+});
+
+it('works with the rights that the documentation lists', async () => {
   const page = readFileSync(fileURLToPath(new URL('../../docs/stores/redis.md', import.meta.url)), 'utf8');
   const lines = page.match(/^ACL SETUSER .*$/gm) ?? [];
   expect(lines).toHaveLength(2);
@@ -257,7 +282,7 @@ it('works for the least-privileged user of the documentation', async () => {
     expect(listed).toEqual(['least {x}']);
     const pings = await callsOf('ping');
     await next.release();
-    // Before the release of a claim that has waited: where one has, another one is likely to.
+    // A PING is sent before the release of a claim that has waited.
     expect((await callsOf('ping')) - pings).toBe(1);
     return tookMs;
   };
@@ -280,8 +305,8 @@ describe('opened from a URL', () => {
     await eventually('they are gone', async () => (await connections()) <= before);
   });
 
-  it('a process that closes it goes on, and ends by itself', async () => {
-    expect(await leave(stage.cluster.url)).toBe(LEFT);
+  it('a process that closes its locks goes on, and ends by itself', async () => {
+    expect(await closeAndExit(stage.cluster.url)).toBe(EXITED_AT_ONCE);
   });
 
   it.each(['redis+cluster://', 'redis+cluster://a,,b', 'redis+cluster://a,a', 'redis+cluster://a?b'])(
@@ -291,9 +316,9 @@ describe('opened from a URL', () => {
     },
   );
 
-  it('a Cluster that is not there is a StoreError in time', async () => {
+  it('a Cluster that cannot be reached is a StoreError in time', async () => {
     const [port] = await freePorts(1);
-    const locks = await openLocks(`redis+cluster://127.0.0.1:${port}`);
+    const locks = await openLocks(`redis+cluster://127.0.0.1:${port}`, { connect: false });
     await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({ code: 'STORE' });
     await locks.close();
   });

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks } from '../../src/index.ts';
+import { createLocks, type Hold } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { eventually, later } from '../support/patience.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -12,10 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-describe('what another program has written under the same key', () => {
-  // The last stands where ours would have its fence and a space.
+describe('a value that another program has stored under the same key', () => {
+  // The last one is where our value would have its fence and a space.
   it.each(['V1StGXR8_Z5jdHi6B-', 'a', '1794777027 worker-7', '17947770271613760x worker-7'])(
-    '%s is not given up by who does not name all of it',
+    '%s is released only by its whole value',
     async (value) => {
       const store = redisStore(stage.admin, { prefix: '' });
       const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
@@ -24,7 +24,7 @@ describe('what another program has written under the same key', () => {
         (id) => id !== value,
       )) {
         expect(await store.release({ name: 'theirs', id: tail }), tail).toBe(false);
-        // Several in one call are looked at in another way.
+        // Several items in one call take another path in the script.
         const several = [tail, `${tail}0`].map((id) => store.release({ name: 'theirs', id }));
         expect(await Promise.all(several), tail).toEqual([false, false]);
         if (tail !== '') expect(await locks.evict('theirs', { id: tail }), tail).toBe(false);
@@ -35,12 +35,12 @@ describe('what another program has written under the same key', () => {
     },
   );
 
-  it('that it is free again is seen soon, also when it looks a little like ours', async () => {
+  it('is noticed soon when it is gone, also if it resembles our values', async () => {
     const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
     await stage.admin.set('dated', `${Math.floor(Date.now() / 1000)} worker-7`, 'PX', 60_000);
     const pending = later(locks.mutex('dated').acquire({ waitMs: 30_000 }));
     await eventually('it waits', async () => (await locks.inspect('dated')).waiters.length === 1);
-    // Until it listens, and has asked for the last time for a while.
+    // By then the waiter is subscribed, and does not ask again for a while.
     await sleep(300);
     await stage.admin.del('dated');
     const startedMs = performance.now();
@@ -48,7 +48,7 @@ describe('what another program has written under the same key', () => {
     expect(performance.now() - startedMs).toBeLessThan(15_000);
   });
 
-  it.each(['', '~token', '~rw 1'])('%j is seen to hold it', async (value) => {
+  it.each(['', '~token', '~rw 1'])('%j counts as a holder', async (value) => {
     const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
     await stage.admin.set('odd', value, 'PX', 60_000);
     expect(await locks.mutex('odd').tryAcquire()).toBeNull();
@@ -57,16 +57,16 @@ describe('what another program has written under the same key', () => {
   });
 });
 
-describe('what others do to our keys', () => {
-  it('the line of a shared lock is gone: it is refused until the holders have ended', async () => {
+describe('changes that other programs make to our keys', () => {
+  it('a deleted queue of a shared lock: a writer is refused until the readers expire', async () => {
     const locks = await stage.locks('ioredis', stage.server.url);
     await locks.readWriteLock('lineless').read.acquire({ ttlMs: 60_000, renew: false });
-    await stage.admin.del('holdfast:\u0001line:lineless');
+    await stage.admin.del('holdfast:\u0001queue:lineless');
     expect(await locks.readWriteLock('lineless').write.tryAcquire()).toBeNull();
     expect(await locks.evict('lineless', { id: await value('holdfast:lineless') })).toBe(true);
   });
 
-  it('a message that is not whole makes no hold', async () => {
+  it('an incomplete message is not a grant', async () => {
     const [holder, waiter] = [
       await stage.locks('ioredis', stage.server.url),
       await stage.locks('ioredis', stage.server.url),
@@ -95,6 +95,27 @@ describe('what others do to our keys', () => {
   });
 });
 
+describe.concurrent('a hold whose key another program replaces by a key of another type', () => {
+  const lost = async (hold: Hold): Promise<unknown> => {
+    const { signal } = hold;
+    await eventually('the hold is lost', () => signal.aborted, 2_000);
+    return signal.reason;
+  };
+
+  it.each(['mutex', 'read lock', 'queue of a read lock'])('is lost at the next renewal: %s', async (kind) => {
+    const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 20_000, renewEveryMs: 300 });
+    const name = `replaced ${kind}`;
+    const lock = kind === 'mutex' ? locks.mutex(name) : locks.readWriteLock(name).read;
+    const hold = await lock.acquire();
+    const key = kind.startsWith('queue') ? `holdfast:\u0001queue:${name}` : `holdfast:${name}`;
+    await stage.admin.multi().del(key).rpush(key, 'theirs').exec();
+    expect(await lost(hold)).toMatchObject({ code: 'HOLD_LOST', how: 'taken' });
+    // What the other program has stored is not touched.
+    expect(await stage.admin.lrange(key, 0, -1)).toEqual(['theirs']);
+    await stage.admin.del(key);
+  });
+});
+
 const value = async (key: string): Promise<string> => String(await stage.admin.get(key));
 
 it('the plain key of a shared lock lives as long as its last holder', async () => {
@@ -115,7 +136,7 @@ it('the plain key of a shared lock lives as long as its last holder', async () =
   expect(await leftMs()).toBe(-2);
 });
 
-it('a client that gives numbers as texts shows the same', async () => {
+it('a client with stringNumbers shows the same claims', async () => {
   const client = new Redis(stage.server.url, { stringNumbers: true });
   const locks = createLocks(redisStore(client));
   const hold = await locks.mutex('texts').acquire();

@@ -6,11 +6,13 @@ import { Mutex } from 'redis-semaphore';
 import Redlock from 'redlock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold, Lockable } from '../../src/index.ts';
-import { eventually, later } from '../support/patience.ts';
-import { install } from '../support/servers/find.ts';
+import { install } from '../../src/torture/servers/find.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
-/** Another program's lock on the same key. `take` gives its release, or null when it is held. */
+/**
+ * A lock of another program on the same key. `take` resolves to its release, or to null if the lock is held.
+ */
 interface Peer {
   readonly name: string;
   take(key: string): Promise<(() => Promise<unknown>) | null>;
@@ -30,7 +32,7 @@ afterAll(async () => {
   await stage[Symbol.asyncDispose]();
 });
 
-/** redis-py's own Lock, in a real Python process that hears one command a line. */
+/** The Lock of redis-py, in a Python process that reads one command from each line. */
 const PYTHON = `
 import sys, redis
 r = redis.Redis(port=int(sys.argv[1]))
@@ -110,7 +112,7 @@ const PEERS: readonly Peer[] = [
   {
     name: "redis-semaphore's Mutex",
     async take(key) {
-      // It puts `mutex:` before the name itself.
+      // The package puts `mutex:` before the name.
       const mutex = new Mutex(client as never, key.slice('mutex:'.length), {
         acquireTimeout: 1,
         acquireAttemptsLimit: 1,
@@ -146,7 +148,7 @@ describe.each(PEERS)('$name on the same key', (peer) => {
     }
   });
 
-  it('gets nothing while our waiters stand in line, nor at the instant of a hand-over', async () => {
+  it('is not granted the lock while our claims wait, also not during a handoff', async () => {
     const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
     const key = `mutex:line:${peer.name.replaceAll(/\W/g, '')}`;
     const waiters = 8;
@@ -183,12 +185,12 @@ describe.each(PEERS)('$name on the same key', (peer) => {
     await all;
     isOver = true;
     await thief;
-    // It may win once more, after our last release.
+    // The other program may get the lock once more, after our last release.
     expect(stolen).toBeLessThanOrEqual(1);
     expect(holders).toBe(0);
   });
 
-  it('lets our first waiter in soon after it lets go, though it says nothing', async () => {
+  it('is followed by our first waiter soon after its release, although that sends no message', async () => {
     const locks = await stage.locks('node-redis', stage.server.url, { prefix: '' });
     const key = `mutex:polite:${peer.name.replaceAll(/\W/g, '')}`;
     const theirs = await peer.take(key);
@@ -197,13 +199,13 @@ describe.each(PEERS)('$name on the same key', (peer) => {
     await theirs?.();
     const startedMs = performance.now();
     const hold = await pending;
-    // Long before its lock would have ended by itself.
+    // Long before its lock would have expired.
     expect(performance.now() - startedMs).toBeLessThan(15_000);
     await hold.release();
   });
 });
 
-it('another program that gives up what we have taken since does not take it from us', async () => {
+it('a late release by another program does not remove our hold', async () => {
   const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
   await client.set('stale', 'theirs', 'PX', 100, 'NX');
   const hold = await locks.mutex('stale').acquire();
@@ -215,7 +217,7 @@ it('another program that gives up what we have taken since does not take it from
   await hold.release();
 });
 
-it("another program's lock can be evicted by what is shown of it", async () => {
+it('the lock of another program can be evicted by the id that inspect shows', async () => {
   const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
   await client.set('forgotten', 'by a program that died');
   const [holder] = (await locks.inspect('forgotten')).holders;

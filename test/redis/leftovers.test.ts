@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { eventually, later } from '../support/patience.ts';
-import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/redis-clients.ts';
+import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/clients/redis-clients.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-/** What is still in use of this process's memory. */
+/** The heap that this process uses. */
 async function heapBytes(): Promise<number> {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');
@@ -33,7 +33,7 @@ it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
     const before = await connections();
     for (let turns = 0; turns < 12; turns += 1) {
       const store = redisStore(client);
-      const watch = store.watch({ name: 'x', id: 'y' }, () => {});
+      const watch = store.watch({ name: 'x' }, () => {});
       for (let turn = 0; turn < turns; turn += 1) await (turn < 4 ? null : new Promise(setImmediate));
       await store.close();
       await watch;
@@ -44,8 +44,8 @@ it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
 );
 
 describe.each(LIBRARIES)('nothing is left behind, under %s', (library) => {
-  it('in this process, of claims that the server has turned away', async () => {
-    const locks = await stage.locks(library, stage.server.url, { lineMax: 1 });
+  it('in this process, of claims that the server has refused', async () => {
+    const locks = await stage.locks(library, stage.server.url, { queueMax: 1 });
     const name = `away-${library}`;
     const hold = await locks.mutex(name).acquire();
     const waiter = later(locks.mutex(name).acquire());
@@ -66,7 +66,7 @@ describe.each(LIBRARIES)('nothing is left behind, under %s', (library) => {
   });
 });
 
-it('a line that has lived longer than what is known of those in it does not let that run out', async () => {
+it('a queue key that lives longer than the info key does not let the info key expire', async () => {
   const { client, close } = await openClient('ioredis', stage.server.url);
   const store = redisStore(client);
   const ask = (id: string, kind: Exclude<Mode['kind'], 'permits'>, ttlMs = 30_000) =>
@@ -77,15 +77,37 @@ it('a line that has lived longer than what is known of those in it does not let 
   await ask('holder', 'exclusive');
   await ask('first', 'exclusive');
   await observer[Symbol.asyncDispose]();
-  const [line, info] = ['line', 'info'].map((part) => `holdfast:\u0001${part}:covered`) as [string, string];
-  await eventually('nobody observes', async () => (await stage.admin.zcard(line)) === 1);
-  expect(await stage.admin.pttl(line)).toBeGreaterThan(3_600_000);
-  // Ten minutes later.
-  await stage.admin.pexpire(info, 130_000);
+  const [queue, info] = ['queue', 'info'].map((part) => `holdfast:\u0001${part}:covered`) as [string, string];
+  await eventually('nobody observes', async () => (await stage.admin.zcard(queue)) === 1);
+  expect(await stage.admin.pttl(queue)).toBeGreaterThan(3_600_000);
+  // Much later, when the info key is about to expire.
+  await stage.admin.pexpire(info, 20_000);
   await ask('second', 'exclusive');
-  expect(await stage.admin.pttl(info)).toBeGreaterThan(700_000);
+  // Two minutes for the queue position, and the time that helper keys are kept longer.
+  expect(await stage.admin.pttl(info)).toBeGreaterThan(145_000);
   for (const id of ['second', 'first', 'holder']) await store.release({ name: 'covered', id });
-  expect(await stage.admin.exists(line, info)).toBe(0);
+  expect(await stage.admin.exists(queue, info)).toBe(0);
   await store.close();
   close();
+});
+
+/** The time, from now on, after which the last key of the lock is gone. */
+async function lastKeyMs(part: string): Promise<number> {
+  const keys = (await stage.admin.keys('*')).filter((key) => key.includes(part));
+  const lives = await Promise.all(keys.map((key) => stage.admin.pttl(key)));
+  expect(lives.filter((ms) => ms < 0)).toEqual([]);
+  return Math.max(0, ...lives);
+}
+
+it('helper keys of rateLimit and once are gone within a minute after their window', async () => {
+  const locks = await stage.locks('ioredis', stage.server.url);
+  const windowMs = 3_000;
+  const limit = locks.rateLimit('leftover-limit', { permits: 2, perMs: windowMs });
+  // The third one waits for the window of the first.
+  for (let n = 0; n < 3; n += 1) await limit.take(1, { waitMs: 10_000 });
+  expect(await lastKeyMs('leftover-limit')).toBeLessThanOrEqual(windowMs + 60_000);
+  const rememberMs = 5_000;
+  const job = (): Promise<unknown> => locks.once('leftover-job', async () => 'done', { rememberMs });
+  await Promise.all([job(), job(), job()]);
+  expect(await lastKeyMs('leftover-job')).toBeLessThanOrEqual(rememberMs + 60_000);
 });

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
-import { LEFT, leave } from '../support/process/leave.ts';
-import { LIBRARIES, openClient } from '../support/redis-clients.ts';
+import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
+import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { type Stage, startStage } from './support/stage.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
 
@@ -19,7 +19,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true });
 });
 
-it('twenty processes that read, sleep and write a file under one lock lose no update in 2,000', async () => {
+it('twenty processes that read and write a file under one lock lose none of 2,000 updates', async () => {
   const path = join(dir, 'counter');
   writeFileSync(path, '0');
   const workers = Array.from({ length: 20 }, () =>
@@ -30,12 +30,12 @@ it('twenty processes that read, sleep and write a file under one lock lose no up
   expect(readFileSync(path, 'utf8')).toBe('2000');
 }, 120_000);
 
-it('a process that closes it goes on, and ends by itself', async () => {
-  expect(await leave(stage.server.url)).toBe(LEFT);
+it('a process that closes its locks goes on, and ends by itself', async () => {
+  expect(await closeAndExit(stage.server.url)).toBe(EXITED_AT_ONCE);
 });
 
 it.each(LIBRARIES)(
-  'row 1: the late write of a process that was paused past its lease is refused by the gate (%s)',
+  'row 1: a fence gate refuses the late write of a process that was paused for longer than its lease (%s)',
   async (library) => {
     const { client, close } = await openClient(library, stage.server.url);
     const gate = redisFenceGate(client);
@@ -58,7 +58,7 @@ it.each(LIBRARIES)(
 );
 
 it.each(LIBRARIES)(
-  'a gate runs a script of the caller with its own keys and arguments, in the same step (%s)',
+  'a fence gate runs a script with the keys and arguments of the caller in the same step (%s)',
   async (library) => {
     const { client, close } = await openClient(library, stage.server.url);
     const gate = redisFenceGate(client, { prefix: `p-${library}:` });
@@ -76,7 +76,7 @@ it.each(LIBRARIES)(
       latest: 11n,
       fence: 9n,
     });
-    // Sixty-three bits, where a number of Lua would see no difference.
+    // 63 bits: two such fences are the same number in Lua.
     await gate.write('account', 2n ** 62n + 1n, add);
     await expect(gate.write('account', 2n ** 62n, add)).rejects.toMatchObject({ code: 'STALE_FENCE' });
     expect(await gate.write('other', 1n, { script: 'return nil' })).toBeNull();

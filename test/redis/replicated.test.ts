@@ -13,7 +13,7 @@ const request = {
   fenceAbove: 0n,
 } as const;
 
-/** A store whose replicas have nothing. */
+/** A store whose replicas have received nothing. */
 function unreplicated(release: Replicating['release'] | null): Replicating {
   const store = memoryStore();
   return Object.assign(Object.create(store) as Replicating, {
@@ -24,12 +24,12 @@ function unreplicated(release: Replicating['release'] | null): Replicating {
   });
 }
 
-it('a grant that too few replicas have is given back, and only then is there nothing', async () => {
+it('a grant that too few replicas have is given back, and is then known to be gone', async () => {
   const store = new ReplicatedStore(unreplicated(null), 1);
   await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
 });
 
-it('while it could not be given back, nobody knows, whatever was sent last', async () => {
+it('if the grant could not be given back, the outcome is unknown', async () => {
   const cut = new StoreError('not sent', { applied: 'no' });
   const store = new ReplicatedStore(
     unreplicated(async () => {

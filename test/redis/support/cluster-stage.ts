@@ -1,17 +1,17 @@
 import { createLocks, type Locks, type LocksOptions } from '../../../src/index.ts';
 import { slotOf as ownSlotOf } from '../../../src/stores/redis/cluster/slots.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
-import { openClusterClient } from '../../support/cluster-clients.ts';
-import type { Library } from '../../support/redis-clients.ts';
+import { openClusterClient } from '../../support/clients/cluster-clients.ts';
+import type { Library } from '../../support/clients/redis-clients.ts';
 import { type RedisCluster, startRedisCluster } from '../../support/servers/redis-cluster.ts';
 
-/** A Cluster of a test's own and what connects to it. All of it is closed together. */
+/** A Cluster, and clients of it. All of it is closed together. */
 export interface ClusterStage extends AsyncDisposable {
   readonly cluster: RedisCluster;
   locks(library: Library, options?: LocksOptions & RedisStoreOptions): Promise<Locks>;
   /** Closes these locks and their client, before the stage does. */
   leave(locks: Locks): Promise<void>;
-  /** The slot of a key, by the server's word. */
+  /** The slot of a key, as the server computes it. */
   slotOf(key: string): Promise<number>;
   /** The node that serves a lock's slot now. */
   masterOf(name: string): Promise<number>;
@@ -30,8 +30,8 @@ export async function startClusterStage(): Promise<ClusterStage> {
     },
     async locks(library, given = {}) {
       const { client, close } = await openClusterClient(library, cluster);
-      const { prefix, lineMax, allowEviction, ...rest } = given;
-      const store = redisStore(client, { prefix, lineMax, allowEviction });
+      const { prefix, queueMax, allowEviction, ...rest } = given;
+      const store = redisStore(client, { prefix, queueMax, allowEviction });
       const locks = createLocks(store, { waitMs: 20_000, ...rest });
       closers.set(locks, async () => {
         closers.delete(locks);

@@ -1,17 +1,17 @@
 import { Redis } from 'ioredis';
 import { createLocks, type Locks, type LocksOptions } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import { type Library, openClient } from '../../support/redis-clients.ts';
-import { type RedisOptions, startRedis } from '../../support/servers/redis.ts';
-import type { Server } from '../../support/servers/server.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import { type RedisOptions, startRedis } from '../../../src/torture/servers/redis.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
+import { type Library, openClient } from '../../support/clients/redis-clients.ts';
 
-/** A Redis of a test's own, what connects to it, and a proxy in front of it where asked for. All of it is closed together. */
+/** A Redis server, a proxy in front of it, and clients of both. All of it is closed together. */
 export interface Stage extends AsyncDisposable {
   readonly server: Server;
   readonly proxy: FaultProxy;
   readonly proxyUrl: string;
-  /** A plain client, for looking behind the API. */
+  /** A client for looking behind the API. */
   readonly admin: Redis;
   locks(library: Library, url: string, options?: LocksOptions & RedisStoreOptions): Promise<Locks>;
 }
@@ -29,8 +29,8 @@ export async function startStage(options: RedisOptions = {}): Promise<Stage> {
     admin,
     async locks(library, url, given = {}) {
       const { client, close } = await openClient(library, url);
-      const { prefix, lineMax, allowEviction, ...rest } = given;
-      const locks = createLocks(redisStore(client, { prefix, lineMax, allowEviction }), {
+      const { prefix, queueMax, allowEviction, ...rest } = given;
+      const locks = createLocks(redisStore(client, { prefix, queueMax, allowEviction }), {
         waitMs: 20_000,
         ...rest,
       });
@@ -50,4 +50,4 @@ export async function startStage(options: RedisOptions = {}): Promise<Stage> {
   };
 }
 
-export { eventually } from '../../support/patience.ts';
+export { eventually } from '../../support/waiting/eventually.ts';

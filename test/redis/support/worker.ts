@@ -5,7 +5,10 @@ import { redisFenceGate } from '../../../src/fence/index.ts';
 import { createLocks, type Hold } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 
-/** One process of a test: `worker.ts URL TASK …`. Says one line of JSON for each thing that happens, and hears one word a line. */
+/**
+ * A process of a test: `worker.ts URL TASK …`. It prints a line of JSON for each event, and reads one word
+ * from each line.
+ */
 const [, , url = '', task = '', ...args] = process.argv;
 const say = (what: string, details: object = {}): void => {
   const text = JSON.stringify({ what, ...details }, (_, value) =>
@@ -28,7 +31,7 @@ client.on('error', () => {});
 const locks = createLocks(redisStore(client), { waitMs: 60_000 });
 
 const TASKS: Record<string, () => Promise<void>> = {
-  /** Holds a lock until it is told to let go. */
+  /** Holds a lock until its parent says `release`. */
   async hold() {
     const [name = '', ttlMs = '30000'] = args;
     const hold = await locks.mutex(name).acquire({ ttlMs: Number(ttlMs) });
@@ -39,7 +42,7 @@ const TASKS: Record<string, () => Promise<void>> = {
     await hear('release');
     say('released', { released: await hold.release() });
   },
-  /** Holds one lock, and has waiters of its own in line behind it. */
+  /** Holds a lock, and has waiters for it too. */
   async crowd() {
     const [name = '', count = '3', ttlMs = '1000'] = args;
     const hold = await locks.mutex(name).acquire({ ttlMs: Number(ttlMs) });
@@ -66,7 +69,7 @@ const TASKS: Record<string, () => Promise<void>> = {
     }
     say('done');
   },
-  /** Writes through a gate when told to, whatever has become of the hold. */
+  /** Writes through a fence gate when its parent says so, also if the hold is lost by then. */
   async fencedWrite() {
     const [name = '', key = '', value = '', ttlMs = '500'] = args;
     const hold = await locks.mutex(name).acquire({ ttlMs: Number(ttlMs) });

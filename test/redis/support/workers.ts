@@ -8,7 +8,7 @@ const running = new Set<ChildProcess>();
 
 export interface Worker {
   readonly pid: number;
-  /** What it says next under this heading, or said already. Rejects when it ends without. */
+  /** The next message of this kind, or one that has come already. Rejects if the process ends without. */
   said(what: string): Promise<Record<string, unknown>>;
   tell(word: string): void;
   kill(signal: NodeJS.Signals): void;
@@ -64,7 +64,7 @@ export function startWorker(url: string, task: string, ...args: string[]): Worke
   };
 }
 
-/** Ends what a failed test has left running, also when it is stopped. */
+/** Kills the processes that a failed test has left, also stopped ones. */
 export function stopWorkers(): void {
   for (const child of running) child.kill('SIGKILL');
 }

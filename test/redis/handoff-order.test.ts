@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventually, later } from '../support/patience.ts';
-import { LIBRARIES } from '../support/redis-clients.ts';
+import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -14,7 +14,10 @@ afterAll(() => stage[Symbol.asyncDispose]());
 const pings = async (): Promise<number> =>
   Number(/cmdstat_ping:calls=(\d+)/.exec(await stage.admin.info('commandstats'))?.[1] ?? 0);
 
-/** Passes everything on, and notes what the server says, in the order in which it says it: that a claim is granted, and the answer to whoever released it. */
+/**
+ * A proxy that records the order in which the server writes the message of a grant and the reply to the
+ * release.
+ */
 async function startTap(): Promise<{ readonly url: string; readonly said: string[]; stop(): void }> {
   const said: string[] = [];
   const tap = createServer((client) => {
@@ -24,7 +27,7 @@ async function startTap(): Promise<{ readonly url: string; readonly said: string
     server.on('data', (data) => {
       const text = data.toString();
       if (text.includes('\r\ng\n')) said.push('granted');
-      if (/^(\+PONG\r\n)?:1\r\n$/.test(text)) said.push('answered');
+      if (/^(\+PONG\r\n)?:[12]\r\n$/.test(text)) said.push('answered');
     });
     client.pipe(server).pipe(client);
     for (const socket of [client, server]) socket.on('error', () => {});
@@ -38,8 +41,8 @@ async function startTap(): Promise<{ readonly url: string; readonly said: string
   };
 }
 
-describe.each(LIBRARIES)('whoever waits is told first, under %s', (library) => {
-  it('the server tells the next holder before it answers the last one', async () => {
+describe.each(LIBRARIES)('the order of a handoff, under %s', (library) => {
+  it('the server notifies the next holder before it answers the last one', async () => {
     const tap = await startTap();
     const name = `told-first-${library}`;
     const [one, other] = await Promise.all([
@@ -59,11 +62,12 @@ describe.each(LIBRARIES)('whoever waits is told first, under %s', (library) => {
     }
     await hold.release();
     tap.stop();
-    // Who waits for the first time may not listen yet, the first holder has not waited itself, and a stalled machine may tear a packet apart.
+    // Not all: the first waiter may not be subscribed yet, the first holder has not waited, and a busy
+    // machine may split a packet.
     expect(first).toBeGreaterThan(turns * 0.7);
   });
 
-  it('costs nothing where nobody has waited', async () => {
+  it('takes no further command if no claim has waited', async () => {
     const locks = await stage.locks(library, stage.server.url);
     const before = await pings();
     for (let turn = 0; turn < 20; turn += 1) await locks.mutex(`alone-${library}`).run(() => {});

@@ -1,10 +1,11 @@
 import { createLocks } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
-import { openClusterClient } from '../../support/cluster-clients.ts';
-import type { Library } from '../../support/redis-clients.ts';
+import { openClusterClient } from '../../support/clients/cluster-clients.ts';
+import type { Library } from '../../support/clients/redis-clients.ts';
 import type { RedisCluster } from '../../support/servers/redis-cluster.ts';
 
-// Closes its Cluster client a moment after a claim was sent, each time a little later, and is told of every claim what became of it.
+// Closes its Cluster client a moment after a claim was sent, each time a little later. Every claim must
+// settle.
 const [, , library = '', addresses = '[]'] = process.argv;
 const cluster = { addresses: JSON.parse(addresses) } as RedisCluster;
 const quit = async (turns: number): Promise<number> => {
