@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { RedisNode } from '../../src/stores/quorum/redis-node.ts';
-import { linkOf } from '../../src/stores/redis/client.ts';
-import { startRedis } from '../support/servers/redis.ts';
-import type { Server } from '../support/servers/server.ts';
+import { connectionOf } from '../../src/stores/redis/client.ts';
+import { RedisNode } from '../../src/stores/redlock/node.ts';
+import { startRedis } from '../../src/torture/servers/redis.ts';
+import type { Server } from '../../src/torture/servers/server.ts';
 import { heard, startRedlockStage } from './support/stage.ts';
 
 let server: Server;
@@ -13,7 +13,11 @@ let node: RedisNode;
 beforeAll(async () => {
   server = await startRedis();
   client = new Redis(server.url);
-  node = new RedisNode(linkOf(client), { prefix: 'n:', label: 'the node', allowEviction: false }, false);
+  node = new RedisNode(
+    connectionOf(client),
+    { prefix: 'n:', label: 'the node', allowEviction: false },
+    false,
+  );
 });
 afterAll(async () => {
   await node.close();
@@ -41,8 +45,8 @@ async function fenceOf(ref: { name: string; id: string }, more: object = {}): Pr
   return vote.fence;
 }
 
-describe('what one node of a quorum votes', () => {
-  it('takes a proposal above its counter, and gives one more than the counter otherwise', async () => {
+describe('the votes of one node', () => {
+  it('the node accepts a proposal above its counter, or gives the next fence', async () => {
     const far = nowUs() + 3_600_000_000n;
     expect(await fenceOf(claimOn('a'), { proposed: far })).toBe(far);
     expect(await fenceOf(claimOn('b'), { proposed: far })).toBe(far + 1n);
@@ -50,12 +54,12 @@ describe('what one node of a quorum votes', () => {
     await client.del('n:\u0001fence');
   });
 
-  it('gives its own time to a client whose clock is far behind', async () => {
+  it('the node gives its own time to a client whose clock is far behind', async () => {
     const before = nowUs();
     expect(await fenceOf(claimOn('late'), { proposed: 1n })).toBeGreaterThan(before - 2_000_000n);
   });
 
-  it('keeps the fence of a claim that it has, and says who is in the way of another', async () => {
+  it('the node keeps the fence of a claim that it has, and names the blocking holder', async () => {
     const [own, other] = [claimOn('held'), claimOn('held')];
     const fence = await fenceOf(own);
     expect(await node.vote(asking(own), signal)).toEqual({ granted: true, fence, isKept: true });
@@ -69,13 +73,13 @@ describe('what one node of a quorum votes', () => {
   });
 
   it.each([{}, SHARED])(
-    'raises the fence of a claim that it holds, and its counter with it (%j)',
+    'the node raises the fence of a claim that it holds, and its counter with it (%j)',
     async (mode) => {
       const own = claimOn(`raised ${JSON.stringify(mode)}`);
       const fence = await fenceOf(own, { ...mode, note: '{"a":1}' });
       const raised = fence + 50_000_000n;
       expect(await node.merge(own, raised, signal)).toBe(raised);
-      // A lower one changes nothing.
+      // A lower fence changes nothing.
       expect(await node.merge(own, fence, signal)).toBe(raised);
       const [claim] = await node.read(own.name);
       expect(claim).toMatchObject({ id: own.id, fence: raised, note: '{"a":1}' });
@@ -87,7 +91,7 @@ describe('what one node of a quorum votes', () => {
     },
   );
 
-  it('does not raise the fence of a claim that it does not hold, or no longer, and leaves the holder alone', async () => {
+  it('the node does not raise the fence of a claim that it does not hold', async () => {
     const [lost, holder] = [claimOn('gone'), claimOn('gone')];
     await fenceOf(lost, { ttlMs: 50 });
     await sleep(80);
@@ -104,7 +108,7 @@ describe('what one node of a quorum votes', () => {
     expect(await node.merge(gone, fence + 1_000n, signal)).toBeNull();
   });
 
-  it('never gives two readers the same fence, however they are raised', async () => {
+  it('the node never gives two readers the same fence', async () => {
     const readers = [claimOn('many'), claimOn('many'), claimOn('many')];
     for (const reader of readers) await fenceOf(reader, SHARED);
     const wanted = nowUs() + 10_000_000n;
@@ -113,22 +117,22 @@ describe('what one node of a quorum votes', () => {
     await client.del('n:\u0001fence');
   });
 
-  it('keeps others out no longer than the last of several holders, also after a longer claim was taken back', async () => {
+  it('the plain key does not outlive the last reader, also after a longer claim was taken back', async () => {
     const [reader, unlucky] = [claimOn('shrunk'), claimOn('shrunk')];
     await fenceOf(reader, SHARED);
     await fenceOf(unlucky, { ...SHARED, ttlMs: 3_600_000 });
     expect(await client.pttl('n:shrunk')).toBeGreaterThan(3_000_000);
     expect(await node.withdraw(unlucky, signal)).toBe(true);
-    // What another program looks at is the plain key alone.
+    // Other programs use the plain key only.
     expect(await client.pttl('n:shrunk')).toBeLessThanOrEqual(60_000);
     expect(await node.read('shrunk')).toMatchObject([{ id: reader.id }]);
   });
 
-  it('takes a claim back without waking those who wait, and a release wakes them', async () => {
+  it('taking a claim back wakes no waiter, and a release does', async () => {
     const [first, second] = [claimOn('quiet'), claimOn('quiet')];
     const heard: boolean[] = [];
     const watch = await node.watch({ name: 'quiet' }, (mayFree) => heard.push(mayFree));
-    // Whoever begins to listen hears that something may have been missed.
+    // A new observer is notified once, because it may have missed a change.
     heard.length = 0;
     await fenceOf(first);
     expect(await node.withdraw(first, signal)).toBe(true);
@@ -138,14 +142,14 @@ describe('what one node of a quorum votes', () => {
     await fenceOf(first);
     expect(await node.release(first)).toBe(true);
     for (let tries = 0; tries < 100 && !heard.includes(true); tries += 1) await sleep(10);
-    // Two votes and two withdrawals, then a vote and a release: only the last may let somebody go on.
+    // Two votes and two withdrawals, then a vote and a release: only the release frees the lock.
     expect(heard.filter((mayFree) => mayFree)).toHaveLength(1);
     expect(heard.at(-1)).toBe(true);
     await watch[Symbol.asyncDispose]();
   });
 });
 
-it('after a split vote, everybody is told to come back at another time, and soon', async () => {
+it('after a split vote, each claim is tried again soon, and at another time', async () => {
   await using stage = await startRedlockStage(3);
   const { store } = await stage.process();
   for (const [n, admin] of stage.admins.entries())

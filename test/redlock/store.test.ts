@@ -4,9 +4,9 @@ import Redlock from 'redlock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { redlockStore } from '../../src/stores/redis/index.ts';
-import { eventually, later, shortest } from '../support/patience.ts';
-import { LEFT, leave } from '../support/process/leave.ts';
-import { LIBRARIES } from '../support/redis-clients.ts';
+import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
+import { eventually, later, shortest } from '../support/waiting/eventually.ts';
 import { heard, type Stage, startRedlockStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -21,7 +21,7 @@ const commandsAt = async (admin: Redis): Promise<number> =>
   Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1]);
 
 describe.each(LIBRARIES)('under %s', (library) => {
-  it('takes, waits, hands over, looks and lists', async () => {
+  it('acquires, waits, hands the lock on, inspects and lists', async () => {
     const [a, b] = [
       await stage.process({ renewEveryMs: 800 }, library),
       await stage.process({ renewEveryMs: 800 }, library),
@@ -46,7 +46,24 @@ describe.each(LIBRARIES)('under %s', (library) => {
   });
 });
 
-it('a waiter of another process is woken by a release, not by its own clock', async () => {
+it('a waiter is not woken by its own vote of a minority, which it takes back', async () => {
+  const [a, b] = [await stage.process(), await stage.process()];
+  const hold = await a.locks.mutex('own vote').acquire();
+  const [first, , , , last] = stage.admins as [Redis, Redis, Redis, Redis, Redis];
+  // The last node has lost the hold, grants the waiter's vote, and answers after the majority.
+  await eventually('every node has the hold', async () => (await stage.keys('own vote')) === 5);
+  await last.del('holdfast:own vote');
+  b.proxies[4]?.delay(30);
+  const pending = later(b.locks.mutex('own vote').acquire());
+  await sleep(500);
+  const before = await commandsAt(first);
+  await sleep(1_500);
+  expect((await commandsAt(first)) - before).toBeLessThan(15);
+  await hold.release();
+  await (await pending).release();
+});
+
+it('a waiter of another process is woken by a release, and not by its own timer', async () => {
   const [a, b] = [await stage.process(), await stage.process()];
   const handOver = async (): Promise<number> => {
     const hold = await a.locks.mutex('woken').acquire();
@@ -59,11 +76,11 @@ it('a waiter of another process is woken by a release, not by its own clock', as
     await next.release();
     return tookMs;
   };
-  // Its own next look would come after three seconds.
+  // Its own timer would fire after three seconds.
   expect(await shortest(500, handOver)).toBeLessThan(500);
 });
 
-it('a hundred waiters of one process cost next to nothing while the lock is held', async () => {
+it('a hundred waiters of one process send almost no commands while the lock is held', async () => {
   const [a, b] = [await stage.process(), await stage.process()];
   const hold = await a.locks.mutex('quiet').acquire();
   let served = 0;
@@ -77,7 +94,7 @@ it('a hundred waiters of one process cost next to nothing while the lock is held
     ),
   );
   const admin = stage.admins[0] as Redis;
-  // When everybody has asked, and nothing is on its way any more.
+  // When all waiters have asked, and no command is pending.
   let [before, earlier] = [await commandsAt(admin), 0];
   while (before - earlier > 12) {
     earlier = before;
@@ -85,14 +102,14 @@ it('a hundred waiters of one process cost next to nothing while the lock is held
     before = await commandsAt(admin);
   }
   await sleep(2_000);
-  // Ours to ask, and at most one look of the first waiter: a handful of commands inside of its script.
+  // Our own command, and at most one claim of the first waiter: a few commands inside of its script.
   expect((await commandsAt(admin)) - before).toBeLessThan(30);
   await hold.release();
   await all;
   expect(served).toBe(100);
 });
 
-it('readers share, each with a fence of its own, and a writer waits for all of them', async () => {
+it('readers hold together, each with its own fence, and a writer waits for all of them', async () => {
   const processes = await Promise.all([1, 2, 3].map(() => stage.process()));
   const holds = await Promise.all(
     processes.flatMap(({ locks }) => [1, 2, 3].map(() => locks.readWriteLock('shared').read.acquire())),
@@ -109,6 +126,23 @@ it('readers share, each with a fence of its own, and a writer waits for all of t
   await hold?.release();
 });
 
+it('readers of one process that wait for a writer are granted together', async () => {
+  const [a, b] = [await stage.process(), await stage.process()];
+  const enter = async (): Promise<number> => {
+    const writer = await a.locks.readWriteLock('together').write.acquire();
+    const readers = [1, 2, 3].map(() => later(b.locks.readWriteLock('together').read.acquire()));
+    await sleep(300);
+    const startedMs = performance.now();
+    await writer.release();
+    const holds = await Promise.all(readers);
+    const tookMs = performance.now() - startedMs;
+    for (const hold of holds) await hold.release();
+    return tookMs;
+  };
+  // No release wakes the other readers: by their own timers they would ask after three seconds.
+  expect(await shortest(1_000, enter)).toBeLessThan(1_000);
+});
+
 it('permits, which a majority cannot count, are refused when the primitive is made', async () => {
   const { locks } = await stage.process();
   const unsupported = expect.objectContaining({ code: 'UNSUPPORTED' });
@@ -116,7 +150,7 @@ it('permits, which a majority cannot count, are refused when the primitive is ma
   expect(() => locks.rateLimit('s', { permits: 2, perMs: 1_000 })).toThrow(unsupported);
 });
 
-it('a wait that is aborted at any moment, also at that of the grant, leaves nothing behind', async () => {
+it('a wait that is aborted at any moment, also during the grant, leaves nothing behind', async () => {
   const { locks } = await stage.process();
   await (await locks.mutex('warm').acquire()).release();
   for (let n = 0; n < 40; n += 1) {
@@ -139,7 +173,7 @@ it('the same server given twice is refused, and nothing stays behind', async () 
   const clients = [first, second, first].map((url) => new Redis(url));
   const locks = createLocks(redlockStore(clients));
   let refused: unknown = null;
-  // A majority of different servers may be heard before the client that leads to one of them again.
+  // A majority of different servers may answer before the second client of the same server.
   await eventually('it is found out', async () => {
     const outcome = locks.mutex('twice').acquire();
     refused = await outcome.then(
@@ -163,6 +197,7 @@ it('clients and options that cannot be used are refused before anything is sent'
   for (const drift of [-1, 0.9, Number.NaN, '1' as never])
     expect(() => redlockStore([client], { drift })).toThrow(invalid);
   expect(() => redlockStore([client], { prefix: 'x'.repeat(300) })).toThrow(invalid);
+  expect(() => redlockStore([client], { driftFactor: 0.01 } as never)).toThrow('did you mean drift?');
 });
 
 it('a greater drift ends holds earlier', async () => {
@@ -170,7 +205,7 @@ it('a greater drift ends holds earlier', async () => {
   const one = await usual.locks.mutex('drift 1').acquire({ ttlMs: 60_000 });
   const two = await careful.locks.mutex('drift 2').acquire({ ttlMs: 60_000 });
   expect(one.remainingMs).toBeGreaterThan(50_000);
-  // A fifth, and 2 ms.
+  // 20 % and 2 ms less.
   expect(two.remainingMs).toBeLessThanOrEqual(47_998);
   await Promise.all([one.release(), two.release()]);
 });
@@ -197,7 +232,7 @@ describe('npm redlock on the same nodes', () => {
     for (const client of clients) client.disconnect();
   });
 
-  it('lets our waiter in soon after it lets go, though it says nothing', async () => {
+  it('is followed by our waiter soon after its release, although that sends no message', async () => {
     const { locks } = await stage.process({ prefix: '' });
     const clients = stage.nodes.urls.map((url) => new Redis(url));
     const theirs = await new Redlock(clients, { retryCount: 0 }).acquire(['polite'], 30_000);
@@ -227,8 +262,8 @@ describe('opened from a URL', () => {
     await eventually('they are gone', async () => (await connections()) <= before);
   });
 
-  it('a process that closes it goes on, and ends by itself', async () => {
-    expect(await leave(`redlock://${hosts()}`)).toBe(LEFT);
+  it('a process that closes its locks goes on, and ends by itself', async () => {
+    expect(await closeAndExit(`redlock://${hosts()}`)).toBe(EXITED_AT_ONCE);
   });
 
   it.each(['redlock://', 'redlock://a,,b', 'redlock://a,b,a', 'redlock://a,b/x?y'])(

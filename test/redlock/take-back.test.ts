@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.ts';
 import type { ClaimRef } from '../../src/store/store.ts';
-import type { NodeVote, QuorumNode, VoteRequest } from '../../src/stores/quorum/node.ts';
-import { QuorumStore } from '../../src/stores/quorum/quorum-store.ts';
+import type { NodeVote, RedlockNode, VoteRequest } from '../../src/stores/redlock/node.ts';
+import { RedlockStore } from '../../src/stores/redlock/redlock-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
-/** A node that can be cut off: what is sent to it then waits for the connection, or until its time is up. */
-class CutNode implements Partial<QuorumNode> {
+/** A node that can be cut off. Commands to it then wait for the connection, or until their time limit. */
+class CutNode implements Partial<RedlockNode> {
   readonly label: string;
   readonly serverId: string;
   holder: string | null = null;
@@ -74,13 +74,13 @@ function storeOf(nodes: readonly CutNode[]) {
   const clock = virtualClock();
   return {
     clock,
-    store: new QuorumStore(nodes as unknown as readonly QuorumNode[], { clock, drift: 0.01 }),
+    store: new RedlockStore(nodes as unknown as readonly RedlockNode[], { clock, drift: 0.01 }),
   };
 }
 
 const five = (): CutNode[] => [0, 1, 2, 3, 4].map((n) => new CutNode(`node ${n}`));
 
-it('a node that has granted a claim without a majority and then breaks off is told when it is back', async () => {
+it('a claim without a majority is taken back from a node that was cut off', async () => {
   const nodes = five();
   const [first, second, ...others] = nodes as [CutNode, CutNode, ...CutNode[]];
   for (const [n, other] of others.entries()) other.holder = `another ${n}`;
@@ -96,7 +96,7 @@ it('a node that has granted a claim without a majority and then breaks off is to
   expect(first.holder).toBeNull();
 });
 
-it('a claim that is given up while the nodes agree on its fence is not called refused: they have it', async () => {
+it('a claim that is given up while the nodes agree on its fence has an unknown outcome', async () => {
   const nodes = five();
   const controller = new AbortController();
   for (const [n, node] of nodes.entries()) {
@@ -115,7 +115,7 @@ it('a claim that is given up while the nodes agree on its fence is not called re
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => 'ours'));
 });
 
-it('a claim that is given up before its last node has answered a renewal is not put back by that answer', async () => {
+it('a claim that is released before the last node has answered a renewal is not put back', async () => {
   const nodes = five();
   const [slow] = nodes as [CutNode];
   const answers: Array<() => void> = [];
@@ -140,7 +140,7 @@ it('a claim that is given up before its last node has answered a renewal is not 
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
 });
 
-it('a fence that a double cannot tell from the next one is not given', async () => {
+it('a fence is refused if a double cannot represent the next one', async () => {
   const nodes = five();
   for (const node of nodes) {
     node.vote = async ({ id }) => {
@@ -153,7 +153,7 @@ it('a fence that a double cannot tell from the next one is not given', async () 
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
 });
 
-it('one that everybody has refused is refused, also when it is given up', async () => {
+it('a claim that all nodes have refused is refused, also if it was given up', async () => {
   const nodes = five();
   for (const node of nodes) node.holder = 'another';
   const { store } = storeOf(nodes);

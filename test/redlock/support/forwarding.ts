@@ -1,7 +1,7 @@
-import type { QuorumNode } from '../../../src/stores/quorum/node.ts';
+import type { RedlockNode } from '../../../src/stores/redlock/node.ts';
 
-/** The same node with some of its calls replaced, for planting a mistake. */
-export function changed(node: QuorumNode, calls: Partial<QuorumNode>): QuorumNode {
+/** The same node with some calls replaced, to plant a defect. */
+export function changed(node: RedlockNode, calls: Partial<RedlockNode>): RedlockNode {
   return {
     label: node.label,
     get serverId() {
@@ -21,6 +21,6 @@ export function changed(node: QuorumNode, calls: Partial<QuorumNode>): QuorumNod
   };
 }
 
-/** The shortcut: the greatest of the votes, and one more, is taken for the fence, without the nodes being told. */
-export const maxOfTheVotes = (node: QuorumNode): QuorumNode =>
+/** The shortcut: the fence is one more than the greatest vote, and the nodes do not store it. */
+export const maxOfTheVotes = (node: RedlockNode): RedlockNode =>
   changed(node, { merge: async (_claim, fence) => fence });

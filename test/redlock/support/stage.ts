@@ -1,30 +1,33 @@
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../src/clock.ts';
 import { createLocks, type Locks, type LocksOptions, type Store } from '../../../src/index.ts';
-import type { QuorumNode } from '../../../src/stores/quorum/node.ts';
-import { QuorumStore } from '../../../src/stores/quorum/quorum-store.ts';
-import { RedisNode } from '../../../src/stores/quorum/redis-node.ts';
-import { linkOf } from '../../../src/stores/redis/client.ts';
+import { connectionOf } from '../../../src/stores/redis/client.ts';
 import { type RedlockStoreOptions, redlockStore } from '../../../src/stores/redis/index.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import { type Library, openClient } from '../../support/redis-clients.ts';
-import type { RedisOptions } from '../../support/servers/redis.ts';
+import type { RedlockNode } from '../../../src/stores/redlock/node.ts';
+import { RedisNode } from '../../../src/stores/redlock/node.ts';
+import { RedlockStore } from '../../../src/stores/redlock/redlock-store.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import type { RedisOptions } from '../../../src/torture/servers/redis.ts';
+import { type Library, openClient } from '../../support/clients/redis-clients.ts';
 import { type RedisNodes, startRedisNodes } from '../../support/servers/redis-nodes.ts';
 
-/** A process with its own connections, each through a proxy of its own. */
+/** A process with its own connections, each through its own proxy. */
 export interface Process {
   readonly locks: Locks;
   readonly store: Store;
   readonly proxies: readonly FaultProxy[];
 }
 
-/** Redis nodes of a test's own, what connects to them, and a look behind the API. All of it is closed together. */
+/**
+ * Redis nodes, processes that are connected to them, and clients for looking behind the API. All of it is
+ * closed together.
+ */
 export interface Stage extends AsyncDisposable {
   readonly nodes: RedisNodes;
   readonly admins: readonly Redis[];
   process(options?: LocksOptions & RedlockStoreOptions, library?: Library): Promise<Process>;
-  /** A process whose store may have been changed on purpose. */
-  mutant(change: (node: QuorumNode) => QuorumNode, options?: LocksOptions): Promise<Process>;
+  /** A process whose store has a planted defect. */
+  mutant(change: (node: RedlockNode) => RedlockNode, options?: LocksOptions): Promise<Process>;
   /** How many nodes have a key for this lock now. */
   keys(name: string, prefix?: string): Promise<number>;
 }
@@ -71,9 +74,9 @@ export async function startRedlockStage(
       const connection = await connect('ioredis');
       const own = connection.clients.map((client, index) => {
         const settings = { prefix: 'holdfast:', label: `#${index}`, allowEviction: false };
-        return change(new RedisNode(linkOf(client), settings, false));
+        return change(new RedisNode(connectionOf(client), settings, false));
       });
-      return begin(new QuorumStore(own, { clock: systemClock, drift: 0.01 }), given, connection);
+      return begin(new RedlockStore(own, { clock: systemClock, drift: 0.01 }), given, connection);
     },
     async keys(name, prefix = 'holdfast:') {
       const found = await Promise.all(
@@ -89,7 +92,10 @@ export async function startRedlockStage(
   };
 }
 
-/** Asks again, a few times, when no majority has answered: a node gets half a second at most, and a machine that stands still for as long says nothing of the store. */
+/**
+ * Asks again, a few times, if no majority has answered: a node has half a second at most, and a busy machine
+ * may stand still for longer.
+ */
 export async function heard<T>(ask: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
