@@ -6,9 +6,9 @@ import { createLocks, openLocks } from '../../src/index.ts';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/advisory/advisory-store.ts';
 import { hashText } from '../../src/stores/postgres/advisory/hash.ts';
 import { request } from '../../src/testing/store-case.ts';
-import { later } from '../support/patience.ts';
-import { LEFT, leave } from '../support/process/leave.ts';
+import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { type PostgresServer, startPostgres } from '../support/servers/postgres.ts';
+import { later } from '../support/waiting/eventually.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
 
 let server: PostgresServer;
@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterEach(() => stage?.end());
 afterAll(() => server?.stop());
 
-const tryFrom = (key: string): string => stage.psql(`SELECT pg_try_advisory_lock(${key})`);
+const tryFrom = (key: string): string => stage.psql(`SELECT pg_try_advisory_xact_lock(${key})`);
 
 describe('postgresAdvisoryStore and other programs', () => {
   it('a name is hashtextextended(name, 0), so that psql is excluded and excludes us', async () => {
@@ -63,7 +63,7 @@ describe('postgresAdvisoryStore and other programs', () => {
       code: 'INVALID_ARGUMENT',
     });
     expect(() => stage.store({ key: 'x' as never })).toThrow(/function/);
-    // A mistake of the user's, which is told at once and not tried again until the wait is over.
+    // A mistake of the user is reported at once, not retried until the wait is over.
     const failing = stage.locks({
       store: {
         key: () => {
@@ -108,7 +108,7 @@ describe('postgresAdvisoryStore and other programs', () => {
     url.pathname = '/latin';
     const locks = stage.locks({ store: { url: url.href } });
     const hold = await locks.mutex('é').acquire();
-    const inSql = "SET client_encoding = 'UTF8'; SELECT pg_try_advisory_lock(hashtextextended('é', 0))";
+    const inSql = "SET client_encoding = 'UTF8'; SELECT pg_try_advisory_xact_lock(hashtextextended('é', 0))";
     expect(server.psql(url.href, inSql)).toBe('f');
     expect(await hold.release()).toBe(true);
     expect(server.psql(url.href, inSql)).toBe('t');
@@ -129,7 +129,7 @@ it('opens by URL', async () => {
 });
 
 it('a process that closes it goes on, and ends by itself', async () => {
-  expect(await leave(`${stage.url}?mode=advisory`)).toBe(LEFT);
+  expect(await closeAndExit(`${stage.url}?mode=advisory`)).toBe(EXITED_AT_ONCE);
 });
 
 describe('one session for all', () => {

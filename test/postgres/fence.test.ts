@@ -38,7 +38,7 @@ const waiting = async (): Promise<number> =>
   (await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).length;
 
 describe('postgresFenceGate', () => {
-  it('accepts the same fence again and greater ones, and refuses a smaller one, for each resource by itself', async () => {
+  it('accepts the same fence and greater ones, and refuses a smaller one, for each resource', async () => {
     const gate = postgresFenceGate(await connect());
     await gate.check('a', 5n);
     await gate.check('a', 5n);
@@ -71,7 +71,7 @@ describe('postgresFenceGate', () => {
     await sql.end();
   });
 
-  it('a later holder waits for the earlier one that is writing, and the earlier one never passes after it', async () => {
+  it('a later holder waits for an earlier one that writes, which is refused after that', async () => {
     const [old, next] = [await begin(), await begin()];
     await postgresFenceGate(old).check('order', 1n);
     const passed = postgresFenceGate(next).check('order', 2n);
@@ -175,7 +175,8 @@ describe('holdfast.require_fence', () => {
     const [old, next] = [await begin(), await begin()];
     // Paused before its first write, and even before it bound: the row of its lock is not taken.
     await old.query(
-      "SELECT set_config('holdfast.lock', 'stale', true), set_config('holdfast.fence', '20', true)",
+      `SELECT set_config('holdfast.lock', 'stale', true), set_config('holdfast.fence', '20', true),
+        set_config('holdfast.fences', 'holdfast.fences'::regclass::oid::text, true)`,
     );
     await bindFence(next, { name: 'stale', fence: 21n });
     await next.query('COMMIT');
@@ -235,6 +236,118 @@ describe('holdfast.require_fence', () => {
     const script = `BEGIN; SELECT holdfast.bind_fence('psql', 7); DELETE FROM orders WHERE id = 99; COMMIT;`;
     expect(server.psql(url, script)).toBe('7');
     expect(server.psql(url, "SELECT holdfast.bind_fence('psql', 6)")).toBe('7');
+  });
+});
+
+describe.each(['REPEATABLE READ', 'SERIALIZABLE'])('a fence at %s', (level) => {
+  const steps = {
+    bindFence,
+    check: (tx: pg.Client, { name, fence }: { name: string; fence: bigint }) =>
+      postgresFenceGate(tx).check(name, fence),
+  };
+  beforeAll(() => {
+    server.psql(url, 'CREATE TABLE IF NOT EXISTS counter (n int)');
+  });
+
+  it.each(Object.entries(steps))(
+    '%s that waited for an earlier holder’s commit is a serialization failure',
+    async (title, step) => {
+      const name = `${level} ${title}`;
+      for (const times of ['its first transaction', 'another transaction under the same fence']) {
+        const [old, next] = [await begin(), await begin(`ISOLATION LEVEL ${level}`)];
+        await old.query('DELETE FROM counter');
+        await step(old, { name, fence: 1n });
+        await old.query('INSERT INTO counter VALUES (1)');
+        const passed = step(next, { name, fence: 2n });
+        passed.catch(() => {});
+        await expect.poll(waiting).toBe(1);
+        await old.query('COMMIT');
+        // Its snapshot is older than that commit: what it would read and write back is stale.
+        await expect(passed, times).rejects.toMatchObject({ code: '40001' });
+        await next.query('ROLLBACK');
+      }
+      const again = await begin(`ISOLATION LEVEL ${level}`);
+      await step(again, { name, fence: 2n });
+      expect((await again.query('SELECT n FROM counter')).rows).toEqual([{ n: 1 }]);
+      await again.query('COMMIT');
+    },
+  );
+
+  it.each(Object.entries(steps))(
+    '%s after a snapshot that is older than an earlier holder’s commit is one too',
+    async (title, step) => {
+      const name = `${level} ${title} early`;
+      const old = await begin();
+      await step(old, { name, fence: 1n });
+      await old.query('COMMIT');
+      const next = await begin(`ISOLATION LEVEL ${level}`);
+      await next.query('SELECT n FROM counter');
+      await old.query('BEGIN');
+      await step(old, { name, fence: 1n });
+      await old.query('COMMIT');
+      await expect(step(next, { name, fence: 2n })).rejects.toMatchObject({ code: '40001' });
+    },
+  );
+
+  it('goes on when the earlier holder rolled back', async () => {
+    const name = `${level} undone`;
+    const [old, next] = [await begin(), await begin(`ISOLATION LEVEL ${level}`)];
+    await bindFence(old, { name, fence: 1n });
+    const passed = bindFence(next, { name, fence: 2n });
+    await expect.poll(waiting).toBe(1);
+    await old.query('ROLLBACK');
+    await passed;
+    await next.query('COMMIT');
+  });
+});
+
+describe('holdfast.require_fence and tables with parents', () => {
+  it('refuses a partition, of any level, and names the table that takes its writes', async () => {
+    const client = await connect();
+    await client.query(`CREATE TABLE sale (day int, region int) PARTITION BY RANGE (day);
+      CREATE TABLE sale_old PARTITION OF sale FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (region);
+      CREATE TABLE sale_old_north PARTITION OF sale_old FOR VALUES FROM (0) TO (10);`);
+    for (const child of ['sale_old', 'sale_old_north'])
+      await expect(client.query(`SELECT holdfast.require_fence('${child}')`)).rejects.toMatchObject({
+        code: 'HF005',
+        message: `${child} is a part of sale, and a write to sale would need no fence`,
+        hint: 'Require the fence of the whole: SELECT "holdfast".require_fence(\'sale\')',
+      });
+    await client.query("SELECT holdfast.require_fence('sale')");
+    await expect(client.query('INSERT INTO sale VALUES (1, 1)')).rejects.toMatchObject({ code: 'HF001' });
+    expect(
+      (
+        await client.query(
+          `SELECT 1 FROM pg_trigger
+            WHERE tgname = 'holdfast_fence' AND tgrelid::regclass::text LIKE 'sale_%'`,
+        )
+      ).rows,
+    ).toEqual([]);
+  });
+
+  it('refuses a child of an inheritance tree, and names its parents', async () => {
+    const client = await connect();
+    await client.query(`CREATE TABLE city (name text); CREATE TABLE "Site" (place text);
+      CREATE TABLE capital (country text) INHERITS (city, "Site")`);
+    await expect(client.query("SELECT holdfast.require_fence('capital')")).rejects.toMatchObject({
+      code: 'HF005',
+      message: 'capital is a part of "Site" and city, and a write to "Site" and city would need no fence',
+    });
+  });
+
+  it('a transaction that has bound nothing here has no fence, whatever its settings say', async () => {
+    const client = await connect();
+    await client.query("CREATE TABLE guarded (n int); SELECT holdfast.require_fence('guarded')");
+    await client.query("SELECT holdfast.latest_fence('guarded', 5)");
+    for (const fence of [5, 6]) {
+      await client.query('BEGIN');
+      await client.query(
+        "SELECT set_config('holdfast.lock', 'guarded', true), set_config('holdfast.fence', $1::text, true)",
+        [fence],
+      );
+      await expect(client.query('INSERT INTO guarded VALUES (1)')).rejects.toMatchObject({ code: 'HF001' });
+      await client.query('ROLLBACK');
+    }
   });
 });
 

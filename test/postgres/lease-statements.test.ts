@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { eventually, shortest } from '../support/patience.ts';
+import { eventually, shortest } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -51,7 +51,7 @@ it('10,000 leases of one process renew in at most 100 statements', async () => {
   await Promise.all(held.map((each) => store.release(each)));
 });
 
-it('nothing is notified unless somebody waits, and then one waiter', async () => {
+it('NOTIFY is sent only when a claim waits, and to one waiter', async () => {
   const [a, b] = [stage.locks(), stage.locks()];
   const sent = () => stage.calls('%pg_notify(%');
   const before = await sent();
@@ -83,7 +83,7 @@ it('fifty waiters of one process ask for almost nothing while the lock is held',
   await Promise.all(waiting);
 });
 
-it('readers behind a writer enter together, also more of them than are called at once', async () => {
+it('readers behind a writer are granted together, also more than one call wakes', async () => {
   const [a, b] = [stage.locks(), stage.locks({ waitMs: 60_000 })];
   const enter = async (): Promise<number> => {
     const writer = await a.readWriteLock('crowd').write.acquire();
@@ -101,7 +101,7 @@ it('readers behind a writer enter together, also more of them than are called at
   expect(await shortest(4_500, enter)).toBeLessThan(4_500);
 });
 
-it('an item never waits for a row that somebody else has locked, nor do the others of its statement', async () => {
+it('an operation never waits for a locked row, nor do the others of its statement', async () => {
   const store = stage.store({ connections: 1 });
   const held = request('row-a');
   await store.claim(held);
@@ -134,7 +134,7 @@ it('a row that stays locked is a failure without effect, not a wait without end'
   await other.end();
 });
 
-it('the row of a new lock is made by one at a time, and nobody waits for another who is stopped while making it', async () => {
+it('one statement at a time creates the row of a lock, and no other waits for it', async () => {
   const store = stage.store();
   await store.claim(request('warm'));
   const other = new pg.Client(stage.url);
@@ -155,7 +155,7 @@ it('a claim that was given up while its row was being made is taken back, not mi
   const given = request('cut off');
   const other = new pg.Client(stage.url);
   await other.connect();
-  // As the server goes on with it after the client has gone.
+  // The server continues a statement after the client has disconnected.
   await other.query('BEGIN');
   await other.query("SELECT holdfast.claim_one($1, $2, 60000, false, 0, 0, '', 0, 10, NULL)", [
     given.name,
@@ -167,12 +167,12 @@ it('a claim that was given up while its row was being made is taken back, not mi
   expect(await released).toBe(true);
   expect(await store.read(given.name)).toEqual([]);
   await other.end();
-  // What is nowhere, and being made by nobody, is not there: however many.
+  // Locks without a row, which no statement is creating, are answered as free, however many.
   const nowhere = Array.from({ length: 300 }, (_, n) => request(`nowhere ${n}`));
   expect(await Promise.all(nowhere.map((each) => store.release(each)))).not.toContain(true);
 });
 
-it('a hold whose time is over is over, also when nobody has come for the lock', async () => {
+it('an expired hold cannot be renewed, also when no other claim was made', async () => {
   const store = stage.store();
   const modes = [{ kind: 'exclusive' }, { kind: 'shared' }, { kind: 'permits', count: 1, of: 2 }] as const;
   const claims = modes.map((mode) => request(`over-${mode.kind}`, { mode, ttlMs: 30 }));
@@ -188,30 +188,34 @@ it('a hold whose time is over is over, also when nobody has come for the lock', 
   expect(listed).toEqual([]);
 });
 
-it('a place in line that nobody asks for again is gone after two minutes, and asking again keeps it', async () => {
+it.each([
+  { isSubscribed: true, lifeMs: 120_000 },
+  { isSubscribed: false, lifeMs: 40_000 },
+])('a waiter that does not ask again loses its position in time: %o', async ({ isSubscribed, lifeMs }) => {
   const store = stage.store();
-  const ask = { wait: true, ttlMs: 1_000 };
-  const [held, silent, asking] = [
-    request('places', { ttlMs: 600_000 }),
-    request('places', ask),
-    request('places', ask),
-  ];
-  for (const [each, granted] of [
-    [held, true],
-    [silent, false],
-    [asking, false],
-  ] as const)
-    expect(await store.claim(each)).toMatchObject({ granted });
-  /** As if so much time had gone by. */
-  const pass = async (seconds: number): Promise<void> => {
-    const since = `- interval '${seconds} seconds'`;
-    await stage.query(`UPDATE holdfast.places SET expires_at = expires_at ${since} WHERE name = 'places'`);
-    await stage.query(`UPDATE holdfast.locks SET ends_at = ends_at ${since} WHERE name = 'places'`);
+  const name = `position-${lifeMs}`;
+  const ask = { wait: true, ttlMs: 600_000 };
+  const [held, silent, asking] = [request(name, { ttlMs: 600_000 }), request(name, ask), request(name, ask)];
+  const waits = (each: typeof held): ReturnType<typeof store.claim> => {
+    // Woken when the subscription is up, it says where it can be reached.
+    const waiter = isSubscribed ? { wake: () => void waits(each) } : undefined;
+    return store.claim(each, undefined, waiter);
   };
-  await pass(100);
-  await store.claim(asking);
-  await pass(30);
-  expect((await store.read('places')).map(({ id }) => id)).toEqual([held.id, asking.id]);
+  expect(await store.claim(held)).toMatchObject({ granted: true });
+  for (const each of [silent, asking]) expect(await waits(each)).toMatchObject({ granted: false });
+  if (isSubscribed) await stage.listening(name, 2);
+  /** As if this much time had passed. */
+  const pass = async (ms: number): Promise<void> => {
+    const since = `- ${ms} * interval '1 millisecond'`;
+    await stage.query(`UPDATE holdfast.waiters SET expires_at = expires_at ${since} WHERE name = $1`, [name]);
+    await stage.query(`UPDATE holdfast.locks SET ends_at = ends_at ${since} WHERE name = $1`, [name]);
+  };
+  const ids = async () => (await store.read(name)).map(({ id }) => id);
+  await pass(lifeMs - 5_000);
+  expect(await ids()).toEqual([held.id, silent.id, asking.id]);
+  await waits(asking);
+  await pass(6_000);
+  expect(await ids()).toEqual([held.id, asking.id]);
   await store.release(held);
   expect(await store.claim(asking)).toMatchObject({ granted: true });
 });
@@ -219,7 +223,8 @@ it('a place in line that nobody asks for again is gone after two minutes, and as
 it('changes of a row stay within its page, and finished rows are pruned', async () => {
   const changes = async (): Promise<{ all: number; hot: number }> => {
     const [row] = await stage.query(
-      "SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'locks'",
+      `SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot
+        FROM pg_stat_user_tables WHERE relname = 'locks'`,
     );
     return { all: Number(row?.all), hot: Number(row?.hot) };
   };
@@ -230,7 +235,7 @@ it('changes of a row stay within its page, and finished rows are pruned', async 
     await Promise.all(claims.map((each) => store.claim(each)));
     await Promise.all(claims.map((each) => store.release(each)));
   }
-  // Who leaves tells what it has counted.
+  // A session reports its statistics when it ends.
   await store.close();
   await eventually('it is counted', async () => (await changes()).all >= before.all + 5_800);
   const after = await changes();

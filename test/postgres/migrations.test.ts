@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
 import { holdfast as run } from '../cli/support/holdfast.ts';
-import { makePool } from '../support/postgres-subject.ts';
+import { makePool } from '../support/clients/postgres-pools.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
 import { request } from './support/lease-stage.ts';
 
@@ -16,7 +16,7 @@ const COUNT = 'SELECT count(*), max(id) FROM holdfast.migrations';
 const LAST = new Schema().migrations.length;
 
 describe('the schema', () => {
-  it('row 48 and concurrent first use: twenty processes that start at once make it once, and all can lock', async () => {
+  it('row 48 and concurrent first use: twenty processes create it once, and all can lock', async () => {
     const url = await server.createDatabase();
     const results = await Promise.all(
       Array.from({ length: 20 }, () => run(['list', '--json'], { HOLDFAST_URL: url })),
@@ -35,11 +35,17 @@ describe('the schema', () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  it('is printed by the command line, and what is printed is all that a store needs', async () => {
+  it('is printed by the command line as a script that can be run again', async () => {
     const url = await server.createDatabase();
     const { stdout, code } = await run(['migrations', '--schema', 'locks_of_ours']);
     expect(code).toBe(0);
     server.psql(url, stdout);
+    const claims = "SELECT granted FROM locks_of_ours.claim('before', 'psql')";
+    expect(server.psql(url, claims)).toBe('t');
+    // Run again, it changes nothing and fails at nothing.
+    server.psql(url, stdout);
+    expect(server.psql(url, 'SELECT count(*) FROM locks_of_ours.migrations')).toBe(`${LAST}`);
+    expect(server.psql(url, "SELECT id FROM locks_of_ours.read('before')")).toBe('psql');
     const store = postgresLeaseStore(makePool('pg.Pool', url), { schema: 'locks_of_ours', migrate: false });
     expect(await store.claim(request('a'))).toMatchObject({ granted: true });
     await store.close();
@@ -47,7 +53,7 @@ describe('the schema', () => {
     expect((await run(['migrations', '--schema', 'Bad"'])).code).toBe(64);
   });
 
-  it('is not made for who does not want it made, nor by who may not', async () => {
+  it('is not created with migrate: false, nor without the privileges', async () => {
     const url = await server.createDatabase();
     const unwilling = postgresLeaseStore(makePool('pg.Pool', url), { migrate: false });
     await expect(unwilling.claim(request('a'))).rejects.toMatchObject({ code: 'UNSUPPORTED' });
@@ -57,13 +63,13 @@ describe('the schema', () => {
     const unable = postgresLeaseStore(makePool('pg.Pool', url.replace('postgres@', `${role}@`)));
     await expect(unable.claim(request('a'))).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringMatching(/may not make them: permission denied .*holdfast migrations/),
+      message: expect.stringMatching(/may not create them: permission denied .*holdfast migrations/),
     });
     await unable.close();
     server.psql(url, `DROP ROLE ${role}`);
   });
 
-  it('that was dropped while in use is made again, by the next who asks', async () => {
+  it('that was dropped while in use is created again by the next call', async () => {
     const url = await server.createDatabase();
     const store = postgresLeaseStore(makePool('pg.Pool', url), { connections: 1 });
     await store.claim(request('a'));

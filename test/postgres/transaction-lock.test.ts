@@ -1,6 +1,6 @@
 import pg from 'pg';
 import postgres from 'postgres';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AcquireTimeoutError } from '../../src/errors.ts';
 import type { Queryable } from '../../src/stores/postgres/queryable.ts';
 import { lockInTransaction, tryLockInTransaction } from '../../src/stores/postgres/transaction-lock.ts';
@@ -31,14 +31,22 @@ async function begin(): Promise<pg.Client> {
 const setting = async (client: pg.Client): Promise<string> =>
   (await client.query('SHOW lock_timeout')).rows[0].lock_timeout;
 const locksOf = async (client: pg.Client): Promise<number> =>
-  Number((await client.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).rows[0].count);
+  Number(
+    (
+      await client.query(
+        `SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+          WHERE locktype = 'advisory' AND datname = current_database()`,
+      )
+    ).rows[0].count,
+  );
 
 describe('a lock in a transaction', () => {
   it('is held until the transaction ends, and excludes psql by its hash', async () => {
     const [a, b] = [await begin(), await begin()];
     await lockInTransaction(a, 'account:7');
     expect(await tryLockInTransaction(b, 'account:7')).toBe(false);
-    const elsewhere = "SELECT pg_try_advisory_lock(hashtextextended('account:7', 0))";
+    // A session-level lock would outlive psql by the time its backend needs to notice the exit.
+    const elsewhere = "SELECT pg_try_advisory_xact_lock(hashtextextended('account:7', 0))";
     expect(server.psql(url, elsewhere)).toBe('f');
     await a.query('COMMIT');
     expect(server.psql(url, elsewhere)).toBe('t');
@@ -77,9 +85,9 @@ describe('a lock in a transaction', () => {
     expect(await locksOf(a)).toBe(4);
     expect(await tryLockInTransaction(b, pair)).toBe(true);
     expect(await tryLockInTransaction(b, -(2n ** 63n))).toBe(false);
-    expect(server.psql(url, 'SELECT pg_try_advisory_lock(1)')).toBe('f');
-    expect(server.psql(url, 'SELECT pg_try_advisory_lock(0, 1)')).toBe('f');
-    expect(server.psql(url, 'SELECT pg_try_advisory_lock(1, 0)')).toBe('t');
+    expect(server.psql(url, 'SELECT pg_try_advisory_xact_lock(1)')).toBe('f');
+    expect(server.psql(url, 'SELECT pg_try_advisory_xact_lock(0, 1)')).toBe('f');
+    expect(server.psql(url, 'SELECT pg_try_advisory_xact_lock(1, 0)')).toBe('t');
   });
 
   it('takes a list all or none', async () => {
@@ -175,7 +183,7 @@ describe('after a lock in a transaction was not had', () => {
     expect(await setting(b)).toBe('7s');
   });
 
-  it('says who holds what was waited for, by name, number or pair, alone or shared', async () => {
+  it('names the holders in the time-out, for a name, a number or a pair, exclusive or shared', async () => {
     const holder = await begin();
     const { rows } = await holder.query(
       "SELECT set_config('application_name', 'billing', false), pg_backend_pid() AS pid",
@@ -191,7 +199,7 @@ describe('after a lock in a transaction was not had', () => {
         { id: `session ${rows[0].pid}`, owner: 'billing', mode: { kind: n === 1 ? 'shared' : 'exclusive' } },
       ]);
     }
-    // What nobody else holds is not shown, nor what we hold ourselves.
+    // Keys without a holder, and keys of this session, are not shown.
     await lockInTransaction(tx, 'who:2');
     await tx.query('SAVEPOINT still_there');
   });
@@ -200,7 +208,8 @@ describe('after a lock in a transaction was not had', () => {
     const held = await Promise.all([1, 2, 3, 4, 5].map(() => begin()));
     // In the order in which they are waited for.
     const { rows } = await (held[0] as pg.Client).query(
-      "SELECT 'many:' || n AS name FROM generate_series(0, 4) AS n ORDER BY hashtextextended('many:' || n, 0)",
+      `SELECT 'many:' || n AS name FROM generate_series(0, 4) AS n
+        ORDER BY hashtextextended('many:' || n, 0)`,
     );
     const names = rows.map(({ name }) => name as string);
     await Promise.all(held.map((client, n) => lockInTransaction(client, names[n] ?? '')));
@@ -216,7 +225,7 @@ describe('after a lock in a transaction was not had', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  it('rows 45 and 48: a cancelled or deadlocked wait is a StoreError, and the transaction goes on', async () => {
+  it('rows 45 and 48: after a cancelled or deadlocked wait the transaction continues', async () => {
     const [a, b] = [await begin(), await begin()];
     await lockInTransaction(a, 'c:1');
     await b.query("SET LOCAL statement_timeout = '300ms'");
@@ -249,4 +258,80 @@ describe('after a lock in a transaction was not had', () => {
       cause: { code: '25P02' },
     });
   });
+});
+
+/** Everything that `sql.begin` of postgres.js must not notice: it rolls back once any statement failed. */
+describe('after a lock was not had in a transaction of postgres.js', () => {
+  let sql: ReturnType<typeof postgres>;
+  beforeAll(async () => {
+    sql = postgres(url, { max: 3, onnotice: () => {} });
+    await sql`CREATE TABLE js (n int)`;
+  });
+  afterAll(() => sql?.end());
+  beforeEach(async () => {
+    await sql`TRUNCATE js`;
+  });
+  const written = async (): Promise<number[]> => (await sql`SELECT n FROM js ORDER BY n`).map(({ n }) => n);
+
+  it.each([0, 40])('the transaction commits after a wait of %i ms', async (waitMs) => {
+    const holder = await begin();
+    await lockInTransaction(holder, 'js:held');
+    await sql.begin(async (tx) => {
+      await tx`SET LOCAL lock_timeout = '7s'`;
+      await tx`INSERT INTO js VALUES (1)`;
+      await expect(lockInTransaction(tx, ['js:free', 'js:held'], { waitMs })).rejects.toMatchObject({
+        code: 'ACQUIRE_TIMEOUT',
+        holders: [{ mode: { kind: 'exclusive' } }],
+      });
+      expect(await tryLockInTransaction(tx, ['js:free', 'js:held'])).toBe(false);
+      expect(await locksOf(holder)).toBe(1);
+      expect((await tx`SHOW lock_timeout`)[0]).toEqual({ lock_timeout: '7s' });
+      await lockInTransaction(tx, 'js:free');
+      await tx`INSERT INTO js VALUES (2)`;
+    });
+    expect(await written()).toEqual([1, 2]);
+  });
+
+  it('the transaction commits after a wait that was cancelled', async () => {
+    const holder = await begin();
+    await lockInTransaction(holder, 'js:cancelled');
+    await sql.begin(async (tx) => {
+      await tx`INSERT INTO js VALUES (1)`;
+      await tx`SET LOCAL statement_timeout = '100ms'`;
+      await expect(lockInTransaction(tx, 'js:cancelled')).rejects.toMatchObject({
+        code: 'STORE',
+        applied: 'no',
+        cause: { code: '57014' },
+      });
+      await tx`SET LOCAL statement_timeout = 0`;
+      const waiting = lockInTransaction(tx, 'js:cancelled', { waitMs: Number.POSITIVE_INFINITY });
+      waiting.catch(() => {});
+      const cancel = 'SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted';
+      await expect.poll(() => server.query(cancel).then((rows) => rows.length)).toBeGreaterThan(0);
+      await expect(waiting).rejects.toMatchObject({ code: 'STORE', cause: { code: '57014' } });
+      await tx`INSERT INTO js VALUES (2)`;
+    });
+    expect(await written()).toEqual([1, 2]);
+  });
+
+  it('the transaction commits after a deadlock', async () => {
+    const codes: string[] = [];
+    let arrived = 0;
+    const cross = (first: string, second: string, n: number): Promise<unknown> =>
+      sql.begin(async (tx) => {
+        await tx`INSERT INTO js VALUES (${n})`;
+        await lockInTransaction(tx, first);
+        arrived += 1;
+        await expect.poll(() => arrived).toBe(2);
+        await lockInTransaction(tx, second, { waitMs: 4_000 }).catch(
+          (error: { code: string; cause?: { code: string; detail?: string } }) => {
+            codes.push(error.cause?.code ?? error.code);
+            if (error.cause?.code === '40P01') expect(error.cause.detail).toMatch(/waits for/);
+          },
+        );
+      });
+    await Promise.all([cross('js:a', 'js:b', 1), cross('js:b', 'js:a', 2)]);
+    expect(codes).toEqual(['40P01']);
+    expect(await written()).toEqual([1, 2]);
+  }, 20_000);
 });

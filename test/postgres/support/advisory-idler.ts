@@ -2,7 +2,7 @@ import pg from 'pg';
 import { createLocks } from '../../../src/index.ts';
 import { postgresAdvisoryStore } from '../../../src/stores/postgres/advisory/advisory-store.ts';
 
-// Opens and closes a store; then takes a lock, lets go of everything but the lock, and has nothing more to do.
+// Opens and closes a store. Then takes a lock, keeps nothing but the lock, and has nothing more to do.
 const pool = new pg.Pool({ connectionString: process.argv[2] });
 const first = createLocks(postgresAdvisoryStore(pool));
 await first.mutex('idle').acquire();

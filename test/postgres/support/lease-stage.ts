@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createLocks, type Locks, type LocksOptions } from '../../../src/index.ts';
 import type { ClaimRequest, Store } from '../../../src/store/store.ts';
@@ -6,10 +7,11 @@ import {
   type PostgresPool,
   postgresLeaseStore,
 } from '../../../src/stores/postgres/index.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import type { PostgresOptions } from '../../../src/torture/servers/postgres.ts';
 import { eventually } from '../../redis/support/stage.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import { makePool, type PgLibrary } from '../../support/postgres-subject.ts';
-import { type PostgresOptions, type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+import { makePool, type PgLibrary } from '../../support/clients/postgres-pools.ts';
+import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 
 export interface LeaseOptions
   extends LocksOptions,
@@ -19,7 +21,7 @@ export interface LeaseOptions
   readonly pool?: PostgresPool;
 }
 
-/** A PostgreSQL of a test's own with a database for it, what connects to it, and a proxy in front. All of it is closed together. */
+/** A PostgreSQL server with one database and a proxy in front. Closes all stores and locks it opened. */
 export class LeaseStage implements AsyncDisposable {
   readonly server: PostgresServer;
   readonly proxy: FaultProxy;
@@ -65,11 +67,12 @@ export class LeaseStage implements AsyncDisposable {
     return (await this.admin.query(text, [...values])).rows;
   }
 
-  /** How many statements whose text is like that the server has run. The extension counts them from the first call on. */
+  /** How many statements with such a text the server has run, counted from the first call on. */
   async calls(like: string): Promise<number> {
     await this.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements');
     const [row] = await this.query(
-      'SELECT coalesce(sum(calls), 0)::int AS calls FROM pg_stat_statements WHERE query LIKE $1 AND query NOT LIKE $2',
+      `SELECT coalesce(sum(calls), 0)::int AS calls FROM pg_stat_statements
+        WHERE query LIKE $1 AND query NOT LIKE $2`,
       [like, '%pg_stat_statements%'],
     );
     return Number(row?.calls);
@@ -78,25 +81,36 @@ export class LeaseStage implements AsyncDisposable {
   /** Resolves when so many wait for this lock, and listen. */
   async listening(name: string, count: number): Promise<void> {
     await eventually(`${count} wait for ${name} and listen`, async () => {
-      const rows = await this.query('SELECT 1 FROM holdfast.places WHERE name = $1 AND channel IS NOT NULL', [
-        name,
-      ]);
+      const rows = await this.query(
+        'SELECT 1 FROM holdfast.waiters WHERE name = $1 AND channel IS NOT NULL',
+        [name],
+      );
       return rows.length === count;
     });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.proxy.pass();
-    for (const close of this.#closers.reverse()) await close();
-    await this.admin.end();
+    for (const close of this.#closers.reverse())
+      await within(30_000, 'close of a store or of locks', close());
+    // A pool of pg waits for ever for a client whose connection broke while it connected.
+    await Promise.race([this.admin.end(), sleep(5_000, undefined, { ref: false })]);
     await this.proxy.stop();
     await this.server.stop();
   }
 }
 
+/** Names what hangs, before the hook of the test runs out of time. */
+async function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+  const tooLong = sleep(ms, undefined, { ref: false }).then(() => {
+    throw new Error(`not within ${ms} ms: ${what}`);
+  });
+  return await Promise.race([work, tooLong]);
+}
+
 let count = 0;
 
-/** A claim by an id that nobody else has. */
+/** A claim request with a unique id. */
 export function request(name: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
   count += 1;
   const id = `test:${process.pid}:abcd#0123456789ab.${count.toString(36)}`;

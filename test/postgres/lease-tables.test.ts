@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { createLocks } from '../../src/index.ts';
-import { eventually } from '../support/patience.ts';
+import { eventually } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 let stage: LeaseStage;
@@ -12,10 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-it('tables that somebody has emptied cost no more than what was in them', async () => {
+it('locks work again after the tables were emptied', async () => {
   const store = stage.store({ connections: 1 });
   await store.claim(request('warm'));
-  await stage.query('TRUNCATE holdfast.locks, holdfast.shares, holdfast.places, holdfast.floor');
+  await stage.query('TRUNCATE holdfast.locks, holdfast.shares, holdfast.waiters, holdfast.floor');
   const modes = [{ kind: 'exclusive' }, { kind: 'shared' }, { kind: 'permits', count: 1, of: 2 }] as const;
   const claims = modes.map((mode) => request(`emptied-${mode.kind}`, { mode }));
   const outcomes = await Promise.all(claims.map((each) => store.claim(each)));
@@ -23,24 +23,25 @@ it('tables that somebody has emptied cost no more than what was in them', async 
   await stage.query('INSERT INTO holdfast.floor (fence) VALUES (0)');
 });
 
-it('an answer that is none loses no hold, and leaves nobody without one', async () => {
+it('an invalid answer loses no hold, and every call is answered', async () => {
   const store = stage.store({ connections: 1 });
   const held = [request('mute-a'), request('mute-b')];
   for (const each of held) await store.claim(each);
   await stage.query('ALTER FUNCTION holdfast.renew_one RENAME TO renew_one_kept');
   await stage.query(
-    "CREATE FUNCTION holdfast.renew_one(p_name text, p_id text, p_ttl_ms integer, p_note text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'",
+    `CREATE FUNCTION holdfast.renew_one(p_name text, p_id text, p_ttl_ms bigint, p_note text)
+      RETURNS text LANGUAGE sql AS 'SELECT NULL::text'`,
   );
   const renewed = (claims = held) =>
     Promise.allSettled(claims.map((each) => store.renew(each, { ttlMs: 60_000 })));
   for (const result of [...(await renewed()), ...(await renewed(held.slice(1)))])
     expect(result).toMatchObject({ reason: { code: 'STORE', applied: 'unknown' } });
-  await stage.query('DROP FUNCTION holdfast.renew_one(text, text, integer, text)');
+  await stage.query('DROP FUNCTION holdfast.renew_one(text, text, bigint, text)');
   await stage.query('ALTER FUNCTION holdfast.renew_one_kept RENAME TO renew_one');
   for (const result of await renewed()) expect(result).toMatchObject({ value: { held: true } });
 });
 
-it('what fails by one item of a statement fails that one, and none of the others', async () => {
+it('a failure of one operation of a statement fails none of the others', async () => {
   await stage.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
   const url = Object.assign(new URL(stage.url), { pathname: '/latin' }).href;
   const store = stage.store({ url, connections: 1 });
@@ -48,7 +49,7 @@ it('what fails by one item of a statement fails that one, and none of the others
   for (const each of held) await store.claim(each);
   const results = await Promise.allSettled([
     ...held.slice(0, 10).map((each) => store.renew(each, { ttlMs: 60_000 })),
-    // This database has no letters for it.
+    // The encoding of this database does not have this character.
     store.claim(request('\u9396')),
     ...held.slice(10).map((each) => store.release(each)),
     store.claim(request('m\u00fcsli')),
@@ -64,7 +65,7 @@ it('what fails by one item of a statement fails that one, and none of the others
   ]);
 });
 
-it('a dead waiter is passed over at once, also by two who come upon it at the same time', async () => {
+it('a dead waiter is passed over at once, also by two sessions at the same time', async () => {
   await stage.store().claim(request('warm'));
   const enter = (name: string, id: string, channel: string | null) =>
     stage.query("SELECT holdfast.claim_one($1, $2, 60000, true, 0, 0, '', 0, 10, $3)", [name, id, channel]);
@@ -82,19 +83,48 @@ it('a dead waiter is passed over at once, also by two who come upon it at the sa
   await other.end();
   expect(
     await stage.query(
-      "SELECT name, id, called_at IS NOT NULL AS called FROM holdfast.places WHERE name LIKE 'dead-%' ORDER BY name, place",
+      `SELECT name, id, woken_at IS NOT NULL AS woken FROM holdfast.waiters
+        WHERE name LIKE 'dead-%' ORDER BY name, position`,
     ),
   ).toEqual([
-    { name: 'dead-a', id: 'alive', called: true },
-    { name: 'dead-b', id: 'alive', called: true },
+    { name: 'dead-a', id: 'alive', woken: true },
+    { name: 'dead-b', id: 'alive', woken: true },
   ]);
 });
 
-it('looking after a lock that was handed over takes it from nobody, whatever its id', async () => {
+it('waiters of a dead process are removed, those of one that reconnects in time are not', async () => {
+  await stage.store().claim(request('warm'));
+  const enter = (id: string, channel: string) =>
+    stage.query("SELECT holdfast.claim_one('cleaned', $1, 60000, true, 0, 0, '', 0, 10, $2)", [id, channel]);
+  const clean = () => stage.query('SELECT holdfast.remove_dead_waiters() AS locks');
+  const waiting = async () =>
+    (await stage.query("SELECT id FROM holdfast.waiters WHERE name = 'cleaned' ORDER BY position")).map(
+      ({ id }) => id,
+    );
+  await enter('holder', 'holdfast_nobody');
+  for (const id of ['dead', 'back', 'alive']) await enter(id, `holdfast_${id}`);
+  const listener = new pg.Client(stage.url);
+  await listener.connect();
+  await listener.query("SELECT pg_advisory_lock(hashtextextended('holdfast_alive', 4701))");
+  expect(await clean()).toEqual([{ locks: 1 }]);
+  expect(await waiting()).toEqual(['dead', 'back', 'alive']);
+  await enter('back', 'holdfast_back');
+  // As if the time to connect again were over.
+  await stage.query(
+    "UPDATE holdfast.waiters SET expires_at = expires_at - interval '11 seconds' WHERE name = 'cleaned'",
+  );
+  expect(await clean()).toEqual([{ locks: 1 }]);
+  expect(await waiting()).toEqual(['back', 'alive']);
+  const [row] = await stage.query("SELECT waiting FROM holdfast.locks WHERE name = 'cleaned'");
+  expect(row).toEqual({ waiting: 2 });
+  await listener.end();
+});
+
+it('the check after a handoff takes the lock from no holder, whatever its id', async () => {
   const id = '-';
   const clock: Clock = {
     ...systemClock,
-    // It looks after five seconds; the test need not wait for that.
+    // The check comes after five seconds; the test need not wait for that.
     startTimer: (ms, fire, options) =>
       systemClock.startTimer(ms > 5_000 && ms < 6_000 ? 200 : ms, fire, options),
   };
@@ -111,7 +141,7 @@ it('looking after a lock that was handed over takes it from nobody, whatever its
   expect(await store.read(held.name)).toMatchObject([{ id, granted: true }]);
 });
 
-it('who observed a lock and went without a word is forgotten with it', async () => {
+it('observers that have disappeared are deleted with the row of the lock', async () => {
   await stage.store().claim(request('warm'));
   await stage.query("SELECT holdfast.observe('observed-' || n, 'nobody', 1) FROM generate_series(1, 20) n");
   await stage.query("SELECT holdfast.observe('observed-still', 'somebody', 60000)");
@@ -123,7 +153,7 @@ it('who observed a lock and went without a word is forgotten with it', async () 
     ]);
 });
 
-it('no fence is so great that none can follow it, for this lock or any other', async () => {
+it('no fence is so great that a greater one cannot follow, for this lock or any other', async () => {
   const store = stage.store();
   for (const fenceAbove of [2n ** 62n + 1n, 2n ** 63n - 2n, 2n ** 63n - 1n, 2n ** 70n]) {
     const refused = store.claim(request('great', { fenceAbove }));
@@ -141,14 +171,14 @@ it('no fence is so great that none can follow it, for this lock or any other', a
   await stage.query('SELECT holdfast.prune(0)');
   const another = await store.claim(request('another'));
   expect(another).toMatchObject({ granted: true, fence: 2n ** 62n + 3n });
-  // What it has given itself is no reason to refuse.
+  // A fence that this store has given is accepted as `fenceAbove`.
   expect(await store.claim(request('next', { fenceAbove: 2n ** 62n + 3n }))).toMatchObject({
     granted: true,
     fence: 2n ** 62n + 4n,
   });
 });
 
-it('clearing up behind itself keeps no hold from being renewed, also over one connection while a backup reads the tables', async () => {
+it('pruning does not delay renewals, also over one connection while a backup reads the tables', async () => {
   const clock: Clock = {
     ...systemClock,
     startTimer: (ms, fire, options) => systemClock.startTimer(ms === 60_000 ? 600 : ms, fire, options),

@@ -20,7 +20,7 @@ afterAll(() => server?.stop());
 const advisoryLocks = async (): Promise<number> =>
   (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'")).length;
 
-describe('those who wait for an advisory lock', () => {
+describe('waiters of an advisory lock', () => {
   it('cost at most 20 statements a second when they are fifty, in several processes', async () => {
     const [holder, ...processes] = Array.from({ length: 6 }, () => stage.locks());
     const hold = await holder?.mutex('fifty').acquire();
@@ -43,29 +43,30 @@ describe('those who wait for an advisory lock', () => {
     const waiters = [1, 2, 3].map(() => request('wake', { wait: true }));
     const woken = waiters.map(() => 0);
     for (const [n, waiter] of waiters.entries()) {
-      await b.claim(waiter);
-      await b.watch(waiter, () => {
+      const wake = (): void => {
         woken[n] = (woken[n] ?? 0) + 1;
-      });
+      };
+      expect((await b.claim(waiter, undefined, { wake })).granted).toBe(false);
     }
+    expect(woken).toEqual([0, 0, 0]);
     await a.release(held);
     await expect.poll(() => woken[0]).toBeGreaterThan(0);
     await sleep(50);
     expect(woken.slice(1)).toEqual([0, 0]);
   });
 
-  it('a place that is given up passes the turn on, and leaves nothing at the server', async () => {
+  it('a queue position that is given up passes the turn on, and leaves nothing at the server', async () => {
     const [a, b] = [stage.store(), stage.store()];
     const held = request('pass');
     await a.claim(held);
     const waiters = [1, 2].map(() => request('pass', { wait: true }));
     const [first, second] = waiters as [(typeof waiters)[0], (typeof waiters)[0]];
     await b.claim(first);
-    await b.claim(second);
     let woken = 0;
-    await b.watch(second, () => {
+    const wake = (): void => {
       woken += 1;
-    });
+    };
+    await b.claim(second, undefined, { wake });
     expect(await b.release(first)).toBe(true);
     expect(woken).toBe(1);
     await a.release(held);
@@ -118,11 +119,11 @@ describe('those who wait for an advisory lock', () => {
     for (const each of later) await expect.poll(async () => (await b.claim(each)).granted).toBe(true);
   });
 
-  it('the line of one process has a bound', async () => {
-    const store = stage.store({ lineMax: 2 });
+  it('the queue of one process has a bound', async () => {
+    const store = stage.store({ queueMax: 2 });
     await store.claim(request('bound'));
     for (let n = 0; n < 2; n += 1) await store.claim(request('bound', { wait: true }));
-    await expect(store.claim(request('bound', { wait: true }))).rejects.toMatchObject({ code: 'LINE_FULL' });
+    await expect(store.claim(request('bound', { wait: true }))).rejects.toMatchObject({ code: 'QUEUE_FULL' });
   });
 
   it('ten thousand tasks that try at once are answered by a few statements', async () => {
@@ -138,7 +139,7 @@ describe('those who wait for an advisory lock', () => {
 });
 
 describe('looking at advisory locks', () => {
-  it('shows who holds a lock in another process, with its id, fence, age and metadata', async () => {
+  it('shows a holder in another process, with its id, fence, age and metadata', async () => {
     const [a, b] = [stage.locks({ owner: 'web-1' }), stage.locks()];
     const metadata = { job: 'é"\\', text: 'x'.repeat(3_000) };
     const hold = await a.mutex('shown').acquire({ metadata });
@@ -153,7 +154,7 @@ describe('looking at advisory locks', () => {
     expect(row?.application_name).toBe('web-1');
   });
 
-  it('shows a foreign holder by its application name, and its own silence for a process that is paused', async () => {
+  it('shows a foreign holder by its application name, and a paused process too', async () => {
     const other = await stage.foreign('billing');
     await other.query("SELECT pg_advisory_lock_shared(hashtextextended('mixed', 0))");
     const locks = stage.locks();
@@ -184,7 +185,7 @@ describe('looking at advisory locks', () => {
     await expect(listed()).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   });
 
-  it('takes one lock from another process, which is told, and leaves it the rest', async () => {
+  it('takes one lock from another process, which is told, and leaves its other locks', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const hold = await a.mutex('evict:1').acquire();
     const kept = await a.mutex('evict:2').acquire();
@@ -192,6 +193,7 @@ describe('looking at advisory locks', () => {
     expect(await b.evict('evict:1', { id: kept.id })).toBe(false);
     expect(await b.evict('evict:1', { id: hold.id })).toBe(true);
     await expect.poll(() => signal.aborted).toBe(true);
+    expect(signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'taken' });
     expect(await b.mutex('evict:1').tryAcquire()).not.toBeNull();
     kept.assertHeld();
     expect(await kept.release()).toBe(true);
@@ -209,17 +211,17 @@ describe('looking at advisory locks', () => {
     expect(await locks.evict('theirs', { id: 'nobody' })).toBe(false);
   });
 
-  it('letters that are not ours change nothing', async () => {
+  it('messages of other programs change nothing', async () => {
     const store = stage.store();
-    const held = request('letters');
+    const held = request('messages');
     await store.claim(held);
-    const [pid] = await stage.sessionsWith('letters');
-    const letters = ['', '{', 'null', '[]', '{"n":1}', '{"n":0,"of":1,"part":5}', '{"ask":"evict","n":1}'];
-    for (const letter of letters)
-      await stage.query('SELECT pg_notify($1, $2)', [`holdfast_advisory_${pid}`, letter]);
+    const [pid] = await stage.sessionsWith('messages');
+    const messages = ['', '{', 'null', '[]', '{"n":1}', '{"n":0,"of":1,"part":5}', '{"ask":"evict","n":1}'];
+    for (const message of messages)
+      await stage.query('SELECT pg_notify($1, $2)', [`holdfast_advisory_${pid}`, message]);
     await stage.query("SELECT pg_notify('holdfast_advisory', 'x')");
     expect((await store.renew(held, { ttlMs: 1_000 })).held).toBe(true);
-    expect(await store.read('letters')).toHaveLength(1);
+    expect(await store.read('messages')).toHaveLength(1);
   });
 });
 
@@ -236,7 +238,7 @@ describe('fences of advisory locks', () => {
     expect(await stage.sessionsWith('ahead')).toEqual([]);
   });
 
-  it('are different for readers who ask in one statement', async () => {
+  it('are different for readers of one statement', async () => {
     const store = stage.store();
     const readers = Array.from({ length: 50 }, () => request('many', { mode: SHARED }));
     const outcomes = await Promise.all(readers.map((reader) => store.claim(reader)));
@@ -245,7 +247,7 @@ describe('fences of advisory locks', () => {
   });
 });
 
-it('a process that is done ends by itself, though its session is open and it holds a lock', async () => {
+it('a process ends by itself when it has finished, with its session open and a lock held', async () => {
   const child = fork(fileURLToPath(new URL('./support/advisory-idler.ts', import.meta.url)), [stage.url], {
     execArgv: ['--import', 'tsx'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
