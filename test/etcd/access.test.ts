@@ -5,17 +5,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { openEtcd } from '../../src/stores/etcd/open.ts';
-import { later } from '../support/patience.ts';
-import { renewed } from '../support/renewed.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
+import { later } from '../support/waiting/eventually.ts';
+import { renewed } from '../support/waiting/renewed.ts';
 import { type Certificates, makeCertificates, makeSigningKeys } from './certificates.ts';
 import { cleanups } from './cleanup.ts';
 
-/** Clusters that ask who is there. */
+/** Clusters with authentication. */
 const atTheEnd = cleanups();
 const clusters: EtcdCluster[] = [];
 const dirs: string[] = [];
-// First of all, and so last in the end: who closes a store of a cluster that is gone waits for it.
+// Registered first, so that the clusters stop last: closing a store waits for a cluster that is
+// gone.
 atTheEnd(async () => {
   await Promise.all(clusters.map((cluster) => cluster.stop()));
   for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
@@ -38,7 +39,7 @@ describe('a cluster with users', () => {
   let url = (user: string): string => user;
   beforeAll(async () => {
     const { publicKey, privateKey } = makeSigningKeys(scratch());
-    // Tokens end a second after they were given, however much they are used.
+    // Tokens end a second after they were issued, however often they are used.
     const token = `jwt,pub-key=${publicKey},priv-key=${privateKey},sign-method=RS256,ttl=1s`;
     cluster = await startEtcdCluster({ members: 1, args: ['--auth-token', token, '--bcrypt-cost', '4'] });
     clusters.push(cluster);
@@ -52,11 +53,11 @@ describe('a cluster with users', () => {
     url = (user) => `etcd://${user}@${cluster.addresses.join(',')}`;
   });
 
-  it('row 54: tokens run out under a hold and under a waiter, and neither notices', async () => {
+  it('row 54: tokens expire during a hold and during a wait, and neither is affected', async () => {
     const [first, second] = [await open(url('me:p%40ss')), await open(url('me:p%40ss'))];
     const hold = await first.mutex('tokens').acquire({ ttlMs: 4_500 });
     const waiting = later(second.mutex('tokens').acquire());
-    // Each time after the token of the one before has ended.
+    // Each time the token of the previous request has expired.
     for (let round = 0; round < 3; round += 1) await renewed(hold);
     expect(await hold.release()).toBe(true);
     const next = await waiting;
@@ -64,7 +65,7 @@ describe('a cluster with users', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('a wrong password is an error that says so and does not repeat it', async () => {
+  it('a wrong password is an error that says so and does not repeat the password', async () => {
     const locks = await open(url('me:wrong-one'));
     const failure = await locks
       .mutex('x')
@@ -75,7 +76,7 @@ describe('a cluster with users', () => {
     expect(String(failure)).not.toContain('wrong-one');
   });
 
-  it('a lock outside of what a user may touch is a definite no', async () => {
+  it('a lock that the user may not access is refused with applied: no', async () => {
     const locks = await open(`${url('me:p%40ss')}?prefix=elsewhere/`);
     await expect(locks.mutex('x').tryAcquire()).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   });
@@ -99,7 +100,7 @@ describe('a cluster behind TLS', () => {
     expect(await hold.release()).toBe(true);
   });
 
-  it('is not believed when nobody vouches for it, and does not let strangers in', async () => {
+  it('is refused without a trusted certificate, and refuses clients without one', async () => {
     const { ca, cert, key, strangerCa } = files;
     const queries = [new URLSearchParams({ ca: strangerCa, cert, key }), new URLSearchParams({ ca })];
     for (const query of queries) {

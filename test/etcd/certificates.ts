@@ -6,11 +6,11 @@ export interface Certificates {
   readonly ca: string;
   readonly cert: string;
   readonly key: string;
-  /** Signed by nobody that the members trust. */
+  /** Not signed by an authority that the members trust. */
   readonly strangerCa: string;
 }
 
-/** Made at once; primes for RSA are a matter of luck. */
+/** Elliptic curves, because the time to find RSA primes varies a lot. */
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'];
 
 function openssl(dir: string, ...args: string[]): void {
@@ -36,7 +36,9 @@ function authority(dir: string, name: string): void {
   );
 }
 
-/** An authority, and one certificate of it for the loopback address that serves members and clients alike. */
+/**
+ * An authority, and one certificate for the loopback address, which members and clients use alike.
+ */
 export function makeCertificates(dir: string): Certificates {
   authority(dir, 'ca');
   authority(dir, 'stranger');

@@ -1,6 +1,9 @@
 import { afterAll } from 'vitest';
 
-/** What is undone when a file's tests are over, the first of it last. Tests that run at once cannot tell whose `onTestFinished` is whose. */
+/**
+ * Registers what is undone after all tests of a file. The first registered function runs last.
+ * Concurrent tests cannot use `onTestFinished`, which does not know which of them has called it.
+ */
 export function cleanups(): (undo: () => Promise<unknown> | unknown) => void {
   const undos: (() => Promise<unknown> | unknown)[] = [];
   afterAll(async () => {

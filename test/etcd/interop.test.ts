@@ -1,19 +1,16 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
-import { eventually, later } from '../support/patience.ts';
-import { type EtcdCluster, startEtcdCluster, startEtcdctl } from '../support/servers/etcd.ts';
-import { cleanups } from './cleanup.ts';
+import { startEtcdctl } from '../support/servers/etcd.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
+import { startOneMember } from './one-member.ts';
 
-/** `etcdctl lock` is Go's `concurrency.Mutex`; with prefix '' it and ours are one lock. */
-const atTheEnd = cleanups();
-let cluster: EtcdCluster;
-beforeAll(async () => {
-  cluster = await startEtcdCluster({ members: 1 });
-  atTheEnd(() => cluster.stop());
-});
+/**
+ * `etcdctl lock` uses Go's `concurrency.Mutex`. With the prefix '' it shares locks with the store.
+ */
+const { cluster, atTheEnd } = await startOneMember();
 
 function open(prefix = ''): Locks {
   const locks = createLocks(etcdStore(cluster.client(), { prefix }), { waitMs: 20_000 });
@@ -26,7 +23,7 @@ interface Theirs {
   readonly held: Promise<string>;
   readonly isHeld: () => boolean;
   release(): Promise<void>;
-  /** Dies without a word; its lease runs out. */
+  /** Kills the process, so that its lease expires. */
   kill(): void;
 }
 
@@ -52,43 +49,43 @@ function lockWithEtcdctl(name: string, ...options: string[]): Theirs {
   };
 }
 
-/** Resolves when so many wait: etcdctl takes its time to start. */
-const inLine = (locks: Locks, name: string, count: number): Promise<void> =>
+/** Resolves when so many wait: etcdctl needs some time to start. */
+const waitersOf = (locks: Locks, name: string, count: number): Promise<void> =>
   eventually(`${count} wait`, async () => (await locks.inspect(name)).waiters.length === count);
 
-describe.concurrent('etcdctl lock and a mutex of ours', () => {
+describe.concurrent('etcdctl lock and a Holdfast mutex', () => {
   it('exclude each other when they hold', async () => {
     const locks = open();
     const theirs = lockWithEtcdctl('theirs-first');
     expect(await theirs.held).toMatch(/^theirs-first\/[0-9a-f]+$/);
     expect(await locks.mutex('theirs-first').tryAcquire()).toBeNull();
     const waiting = later(locks.mutex('theirs-first').acquire());
-    await inLine(locks, 'theirs-first', 1);
+    await waitersOf(locks, 'theirs-first', 1);
     await theirs.release();
     const hold = await waiting;
     const again = lockWithEtcdctl('theirs-first');
-    await inLine(locks, 'theirs-first', 1);
+    await waitersOf(locks, 'theirs-first', 1);
     await sleep(200);
     expect(again.isHeld()).toBe(false);
     await hold.release();
     await again.held;
   });
 
-  it('stand in one line, first come, first served', async () => {
+  it('wait in one queue, first come, first served', async () => {
     const locks = open();
     const order: string[] = [];
-    const hold = await locks.mutex('one-line').acquire();
-    const theirs = lockWithEtcdctl('one-line');
+    const hold = await locks.mutex('one-queue').acquire();
+    const theirs = lockWithEtcdctl('one-queue');
     void theirs.held.then(() => order.push('theirs'));
-    await inLine(locks, 'one-line', 1);
+    await waitersOf(locks, 'one-queue', 1);
     const ours = locks
-      .mutex('one-line')
+      .mutex('one-queue')
       .acquire()
       .then((next) => {
         order.push('ours');
         return next;
       });
-    await inLine(locks, 'one-line', 2);
+    await waitersOf(locks, 'one-queue', 2);
     await hold.release();
     await theirs.held;
     await sleep(200);
@@ -98,12 +95,12 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     expect(order).toEqual(['theirs', 'ours']);
   });
 
-  it('a reader and a writer of ours keep it out too', async () => {
+  it('a Holdfast reader and a Holdfast writer exclude etcdctl too', async () => {
     const locks = open();
     const lock = locks.readWriteLock('readers');
     const [one, two] = [await lock.read.acquire(), await lock.read.acquire()];
     const theirs = lockWithEtcdctl('readers');
-    await inLine(locks, 'readers', 1);
+    await waitersOf(locks, 'readers', 1);
     await one.release();
     await sleep(300);
     expect(theirs.isHeld()).toBe(false);
@@ -113,7 +110,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     expect(await lock.write.tryAcquire()).toBeNull();
   });
 
-  it('is a disagreement where ours is a semaphore', async () => {
+  it('cannot share a lock with a Holdfast semaphore', async () => {
     const theirs = lockWithEtcdctl('kinds');
     await theirs.held;
     await expect(open().semaphore('kinds', { permits: 2 }).acquire()).rejects.toMatchObject({
@@ -121,7 +118,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     });
   });
 
-  it('one that dies is waited for as long as its lease lives', async () => {
+  it('one that dies keeps the lock until its lease ends', async () => {
     const locks = open();
     const theirs = lockWithEtcdctl('dies', '--ttl=2');
     await theirs.held;
@@ -131,7 +128,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     expect(hold.fence).toBeGreaterThan(0n);
   });
 
-  it('is shown with what is known of it, and can be evicted, that claim and no other', async () => {
+  it('is shown with what is known of it, and exactly that claim can be evicted', async () => {
     const locks = open();
     const theirs = lockWithEtcdctl('shown');
     const key = await theirs.held;
@@ -144,14 +141,14 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     });
     expect(holder?.id).toMatch(new RegExp(`^${key.split('/')[1]}@\\d+$`));
     expect(holder?.expiresInMs).toBeGreaterThan(0);
-    // Same key, another create revision: a later lock of the same session.
+    // The same key with another create revision is another lock of the same session.
     const wrong = `${key.split('/')[1]}@${(holder?.fence ?? 0n) - 1n}`;
     expect(await locks.evict('shown', { id: wrong })).toBe(false);
     expect(await locks.evict('shown', { id: holder?.id ?? '' })).toBe(true);
     await (await locks.mutex('shown').acquire()).release();
   });
 
-  it('names with a slash are locks of their own: a lock never sees those below it', async () => {
+  it('names with a slash are separate locks: a lock never sees the locks below it', async () => {
     const locks = open();
     const theirs = lockWithEtcdctl('above/below');
     await theirs.held;
@@ -166,7 +163,7 @@ describe.concurrent('etcdctl lock and a mutex of ours', () => {
     expect(names.sort()).toEqual(['above', 'above/below']);
   });
 
-  it('with the default prefix ours are kept apart', async () => {
+  it('with the default prefix the two do not share locks', async () => {
     const theirs = lockWithEtcdctl('apart');
     await theirs.held;
     expect(await open('holdfast/').mutex('apart').tryAcquire()).not.toBeNull();

@@ -4,16 +4,16 @@ import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { Lease } from '../../src/stores/etcd/lease.ts';
 import { secondsFor } from '../../src/stores/etcd/lease-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { later } from '../support/patience.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
+import { later } from '../support/waiting/eventually.ts';
 import { cleanups } from './cleanup.ts';
 
-describe('what is left of a lease', () => {
+describe('the time left of a lease', () => {
   const clock = virtualClock();
   const now = () => ({ monotonicMs: clock.monotonicMs(), wallMs: clock.wallMs() });
   const granted = () => new Lease(clock, 10, { id: '1', ttlMs: 10_000, sent: now(), term: 3 });
 
-  it('is counted from the send of what extended it, not from the claim that asks', async () => {
+  it('is counted from the send of the last extension, not from the claim', async () => {
     const lease = granted();
     await clock.advance(4_000);
     expect(lease.validForMs(now())).toBe(6_000);
@@ -23,7 +23,7 @@ describe('what is left of a lease', () => {
     expect(lease.validForMs(now())).toBe(9_000);
   });
 
-  it('row 51: is not what a member of an older term says', async () => {
+  it('row 51: is not extended by the answer of a member of an older term', async () => {
     const lease = granted();
     await clock.advance(4_000);
     expect(lease.confirm({ sent: now(), ttlMs: 10_000, term: 2 }, 3)).toBe(false);
@@ -31,7 +31,7 @@ describe('what is left of a lease', () => {
     expect(lease.validForMs(now())).toBe(6_000);
   });
 
-  it('an answer that overtook a later one takes nothing back', async () => {
+  it('is not shortened by an answer that comes out of order', async () => {
     const lease = granted();
     const first = now();
     await clock.advance(2_000);
@@ -40,7 +40,7 @@ describe('what is left of a lease', () => {
     expect(lease.validForMs(now())).toBe(10_000);
   });
 
-  it('row 51: is not to be relied on for longer when another leader rules', () => {
+  it('row 51: is not extended once the leader has changed', () => {
     const lease = granted();
     lease.see(3);
     expect([lease.canGoOn, lease.canBeShared]).toEqual([true, true]);
@@ -48,7 +48,7 @@ describe('what is left of a lease', () => {
     expect([lease.canGoOn, lease.canBeShared]).toEqual([false, false]);
   });
 
-  it('row 5: is less by the time that the host has slept', () => {
+  it('row 5: is reduced by the time that the host has slept', () => {
     const lease = granted();
     clock.jumpWall(7_000);
     expect(lease.validForMs(now())).toBe(3_000);
@@ -56,7 +56,7 @@ describe('what is left of a lease', () => {
     clock.jumpWall(-7_000);
   });
 
-  it('is asked for in whole seconds, a second more at most', () => {
+  it('is requested in whole seconds, at most a second more than asked for', () => {
     expect([1, 1_000, 1_500, 2_000, 30_000, 86_400_000].map(secondsFor)).toEqual([1, 2, 2, 3, 31, 86_401]);
   });
 });
@@ -69,7 +69,7 @@ describe('fences of etcd', () => {
     atTheEnd(() => cluster.stop());
   });
 
-  it('who waits for one lock while its process takes others gets it, with the fence of its place', async () => {
+  it('a waiter whose process takes other locks meanwhile has the fence of its queue position', async () => {
     const locks = createLocks(etcdStore(cluster.client()));
     atTheEnd(() => locks.close({ drainMs: 0 }));
     const first = await locks.mutex('waited-for').acquire();
@@ -81,7 +81,7 @@ describe('fences of etcd', () => {
     expect(second.fence).toBeGreaterThan(first.fence);
     expect(second.fence).toBeLessThan(other.fence);
     await second.release();
-    // And whoever comes after has a greater one than both.
+    // The next hold has a greater fence than both.
     expect((await locks.mutex('waited-for').acquire()).fence).toBeGreaterThan(other.fence);
   });
 });

@@ -1,7 +1,7 @@
 import { beforeAll } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
-import { describeRule } from '../support/rule-steps.ts';
+import { describeRule } from '../support/conformance/grant-rule.ts';
 import { startEtcdCluster } from '../support/servers/etcd.ts';
 import { cleanups } from './cleanup.ts';
 

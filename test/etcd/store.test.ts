@@ -1,25 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Etcd3 } from 'etcd3';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { counted } from '../../bench/etcd/counted.ts';
 import { createLocks, type Locks, type LocksOptions } from '../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
-import { later } from '../support/patience.ts';
-import { renewed } from '../support/renewed.ts';
-import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
-import { cleanups } from './cleanup.ts';
+import { later } from '../support/waiting/eventually.ts';
+import { renewed } from '../support/waiting/renewed.ts';
+import { startOneMember } from './one-member.ts';
 
-/** What is particular to this store: shared leases, watches, and times that are enforced by nobody else. */
-// Most of it is waiting.
+/**
+ * Behaviour that only this store has: shared leases, watches, and times that the store enforces.
+ */
+// Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
-const atTheEnd = cleanups();
-let cluster: EtcdCluster;
-let direct: Etcd3;
-beforeAll(async () => {
-  cluster = await startEtcdCluster({ members: 1 });
-  atTheEnd(() => cluster.stop());
-  direct = cluster.client();
-});
+const { cluster, direct, atTheEnd } = await startOneMember();
 
 function open(client: EtcdClient = cluster.client(), options: LocksOptions = {}): Locks {
   const locks = createLocks(etcdStore(client), { waitMs: 20_000, ...options });
@@ -40,29 +33,51 @@ async function until(what: string, isSo: () => Promise<boolean> | boolean, budge
 }
 
 describe.concurrent('leases', () => {
-  // The longest first: the others run beside it.
-  it('a place in line lives for ten seconds, also with a short TTL, and then no longer', async () => {
-    const store = etcdStore(cluster.client());
-    atTheEnd(() => store.close());
-    const request = (id: string, ttlMs: number) =>
-      ({
-        name: 'places',
-        id,
+  // The longest test comes first, so that the others run beside it.
+  for (const { ttlMs, seconds } of [
+    { ttlMs: 60_000, seconds: 5 },
+    { ttlMs: 1_000, seconds: 2 },
+  ]) {
+    it(`a waiting claim of ${ttlMs} ms lives for ${seconds} s after its last request`, async () => {
+      const store = etcdStore(cluster.client());
+      atTheEnd(() => store.close());
+      const name = `waits-${ttlMs}`;
+      const request = {
+        name,
+        id: 'waiter#1',
         mode: { kind: 'exclusive' },
         ttlMs,
         wait: true,
         note: '',
         fenceAbove: 0n,
-      }) as const;
-    const holder = await open().mutex('places').acquire({ ttlMs: 60_000 });
-    await store.claim(request('waiter#1', 1_000));
+      } as const;
+      const holder = await open().mutex(name).acquire({ ttlMs: 60_000 });
+      const askedAt = performance.now();
+      expect(await store.claim(request)).toMatchObject({ granted: false });
+      const lease = (await keysOf(name)).find(({ key }) => key.endsWith('waiter#1'))?.lease ?? '0';
+      const { grantedTTL } = await direct.leaseClient.leaseTimeToLive({ ID: lease });
+      expect(Number(grantedTTL)).toBe(seconds);
+      // Nothing extends it.
+      await until('the claim never ends', async () => (await keysOf(name)).length === 1);
+      expect(performance.now() - askedAt).toBeGreaterThan(seconds * 1_000 - 100);
+      await holder.release();
+    });
+  }
+
+  it('a waiter that asks again in time keeps its queue position, however long it waits', async () => {
+    const holder = await open().mutex('kept-position').acquire();
+    const waiting = later(open(undefined, { ttlMs: 1_000 }).mutex('kept-position').acquire());
+    await until('nobody waits', async () => (await keysOf('kept-position')).length === 2);
+    const before = await direct.getAll().prefix('holdfast/kept-position/').exec();
     await sleep(8_000);
-    expect(await keysOf('places')).toHaveLength(2);
-    await until('the place lives for ever', async () => (await keysOf('places')).length === 1);
+    const after = await direct.getAll().prefix('holdfast/kept-position/').exec();
+    const revisions = (found: typeof before): string[] => found.kvs.map((kv) => kv.create_revision).sort();
+    expect(revisions(after)).toEqual(revisions(before));
     await holder.release();
+    await (await waiting).release();
   });
 
-  it('a thousand holds share two leases at most once they are renewed, and one keep-alive stream at a time', async () => {
+  it('a thousand renewed holds share at most two leases, and one keep-alive stream at a time', async () => {
     const { client, count } = counted(cluster.client());
     const locks = open(client, { ttlMs: 8_000 });
     const names = Array.from({ length: 1_000 }, (_, n) => `shared-${n}`);
@@ -78,7 +93,7 @@ describe.concurrent('leases', () => {
     expect(await locks.releaseAll()).toBe(1_000);
   });
 
-  it('a hold that is not renewed ends on time beside others that are', async () => {
+  it('a hold that is not renewed ends on time although others on its lease are renewed', async () => {
     const locks = open();
     const [renewed, unrenewed] = await Promise.all([
       locks.mutex('beside-1').acquire({ ttlMs: 3_500 }),
@@ -92,7 +107,7 @@ describe.concurrent('leases', () => {
     expect(await renewed.release()).toBe(true);
   });
 
-  it('what is remembered outlives the store that did it, and lives no longer than asked', async () => {
+  it('a finished run is remembered after its store has closed, and no longer than asked for', async () => {
     const first = createLocks(etcdStore(cluster.client()));
     expect(await first.once('job', () => 'done', { rememberMs: 3_000 })).toEqual({
       ran: true,
@@ -101,10 +116,29 @@ describe.concurrent('leases', () => {
     await first.close();
     const second = open();
     expect(await second.once('job', () => 'again')).toEqual({ ran: false, why: 'done' });
-    await until('it was remembered for ever', async () => (await second.once('job', () => 'again')).ran);
+    await until(
+      'the run was remembered for too long',
+      async () => (await second.once('job', () => 'again')).ran,
+    );
   });
 
-  it('a rate limit lets so many through in a window', async () => {
+  it('a finished run is remembered for 366 days', async () => {
+    const rememberMs = 366 * 86_400_000;
+    const first = createLocks(etcdStore(cluster.client()));
+    expect(await first.once('yearly', () => 'done', { rememberMs })).toMatchObject({ ran: true });
+    await first.close();
+    const second = open();
+    expect(await second.once('yearly', () => 'again')).toEqual({ ran: false, why: 'done' });
+    expect(await second.inspect('yearly', { use: 'once' })).toMatchObject({ done: true, holders: [] });
+    const found = await direct.getAll().prefix('holdfast/').exec();
+    const lease = found.kvs.find((kv) => kv.key.toString().includes('yearly'))?.lease ?? '0';
+    const { grantedTTL } = await direct.leaseClient.leaseTimeToLive({ ID: lease });
+    expect(Number(grantedTTL) * 1_000).toBeGreaterThanOrEqual(rememberMs);
+    expect(Number(grantedTTL) * 1_000).toBeLessThan(rememberMs + 2_000);
+    expect(await second.forget('yearly')).toBe(true);
+  });
+
+  it('a rate limit gives only so many permits in a window', async () => {
     const limit = open().rateLimit('rate', { permits: 3, perMs: 2_000 });
     const startedAt = performance.now();
     const taken = await Promise.all([1, 2, 3, 4].map(() => limit.tryTake()));
@@ -113,7 +147,7 @@ describe.concurrent('leases', () => {
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(2_000);
   });
 
-  it('a hold can be made longer and shorter', async () => {
+  it('the TTL of a hold can be made longer and shorter', async () => {
     const locks = open();
     const hold = await locks.mutex('extended').acquire({ ttlMs: 2_000 });
     await hold.extend(60_000);
@@ -123,7 +157,7 @@ describe.concurrent('leases', () => {
     expect(await hold.release()).toBe(true);
   });
 
-  it('a hold by hand-over lives as long as it was asked to, not as long as its place in line did', async () => {
+  it('a hold by handoff lives for its TTL, not for the lease time of a waiter', async () => {
     const locks = open();
     const holder = await locks.mutex('short-hold').acquire();
     const waiting = later(locks.mutex('short-hold').acquire({ ttlMs: 1_500 }));
@@ -135,8 +169,32 @@ describe.concurrent('leases', () => {
   });
 });
 
-describe.concurrent('lines', () => {
-  it('a hundred waiters are served in order, with one event each, whoever waits behind them', async () => {
+describe.concurrent('queues', () => {
+  it('of several tries of one tick the first one wins', async () => {
+    const locks = open();
+    for (let round = 0; round < 30; round += 1) {
+      const lock = locks.mutex(`tries-${round}`);
+      const tries = await Promise.all([lock.tryAcquire(), lock.tryAcquire(), lock.tryAcquire()]);
+      expect(tries.map((hold) => hold !== null)).toEqual([true, false, false]);
+      await tries[0]?.release();
+    }
+  });
+
+  it('many attempts of one tick cost no more round trips than a few', async () => {
+    const { client, count } = counted(cluster.client());
+    const lock = open(client).mutex('stampede');
+    const before = count.txns;
+    const tries = await Promise.all(Array.from({ length: 200 }, () => lock.tryAcquire()));
+    expect(tries.filter((hold) => hold !== null)).toEqual([tries[0]]);
+    expect(count.txns - before).toBeLessThanOrEqual(2);
+    const again = await Promise.all(Array.from({ length: 200 }, () => lock.tryAcquire()));
+    expect(again.filter((hold) => hold !== null)).toEqual([]);
+    expect(count.txns - before).toBeLessThanOrEqual(4);
+    await tries[0]?.release();
+    await (await lock.tryAcquire())?.release();
+  });
+
+  it('a hundred waiters are served in order, with one event each and others behind them', async () => {
     const { client, count } = counted(cluster.client());
     const locks = open(client, { waitMs: 60_000, ttlMs: 60_000 });
     const lock = locks.mutex('hundred');
@@ -154,13 +212,13 @@ describe.concurrent('lines', () => {
     await blocker.release();
     await Promise.all(line);
     expect(fences).toEqual([...fences].sort((a, b) => (a < b ? -1 : 1)));
-    // Their own keys are watched too, and some are deleted before that watch has ended.
+    // Waiters also watch their own keys, and some keys are deleted before that watch has ended.
     expect(count.events - before.events).toBeLessThanOrEqual(110);
     expect(count.txns - before.txns).toBeLessThanOrEqual(260);
     expect(count.watches).toBe(1);
   });
 
-  it('permits pass from any holder to the first in line, and only so many are out', async () => {
+  it('a released permit goes to the first waiter, and there are never too many holders', async () => {
     const locks = open();
     const semaphore = locks.semaphore('permits', { permits: 5 });
     let out = 0;
@@ -181,7 +239,7 @@ describe.concurrent('lines', () => {
     expect(await keysOf('permits')).toEqual([]);
   });
 
-  it('a permit that comes back wakes the first in line, not all of them', async () => {
+  it('a released permit wakes the first waiter, not all of them', async () => {
     const { client, count } = counted(cluster.client());
     const locks = open(client, { ttlMs: 60_000 });
     const semaphore = locks.semaphore('few', { permits: 2 });
@@ -194,7 +252,7 @@ describe.concurrent('lines', () => {
       }),
     );
     await until('not all wait', async () => (await keysOf('few')).length === 32);
-    await until('they ask and ask', async () => {
+    await until('the waiters never stop asking', async () => {
       const idle = count.txns;
       await sleep(500);
       return count.txns - idle <= 2;
@@ -203,14 +261,14 @@ describe.concurrent('lines', () => {
     await holders[0]?.release();
     await until('nobody was woken', () => order.length === 1);
     await sleep(200);
-    // The release, the look of the one that got in, and that of the one behind it.
+    // The release, the read of the waiter that now holds, and the read of the next waiter.
     expect(count.txns - before).toBeLessThanOrEqual(5);
     await holders[1]?.release();
     for (const hold of line) await (await hold).release();
     expect(order).toEqual(Array.from({ length: 30 }, (_, n) => n));
   });
 
-  it('readers enter together behind a writer, and a writer behind readers waits for the last', async () => {
+  it('readers behind a writer are granted together, and a writer waits for the last reader', async () => {
     const lock = open().readWriteLock('rw');
     const writer = await lock.write.acquire();
     const readers = [1, 2, 3].map(() => lock.read.acquire());
@@ -230,7 +288,7 @@ describe.concurrent('lines', () => {
     await (await last).release();
   });
 
-  it('more permits than are read at once are counted right', async () => {
+  it('more permits than one page of claims are counted correctly', async () => {
     const store = etcdStore(cluster.client());
     atTheEnd(() => store.close());
     const request = (n: number) =>
@@ -253,7 +311,7 @@ describe.concurrent('lines', () => {
 });
 
 describe.concurrent('elections', () => {
-  it('terms are fences: they rise, observers see them in order, and a leader that stops hands over at once', async () => {
+  it('terms are rising fences, observers see them in order, and a stopped leader hands off', async () => {
     const [a, b, observer] = [open(), open(), open()];
     const terms: bigint[] = [];
     const seen: bigint[] = [];

@@ -41,7 +41,7 @@ describe('an etcd URL', () => {
     'etcd://a?cert=me.pem',
     'etcd://%zz:secret@a',
     'etcd://me:secret@a/path',
-  ])('is refused when it is wrong, and never repeated: %s', (url) => {
+  ])('is refused when it is wrong, and the error does not repeat it: %s', (url) => {
     expect(() => parseEtcdUrl(url)).toThrowError(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
     try {
       parseEtcdUrl(url);
@@ -50,7 +50,7 @@ describe('an etcd URL', () => {
     }
   });
 
-  it('names a file that cannot be read', async () => {
+  it('is refused when it names a file that cannot be read', async () => {
     await expect(openEtcd('etcd://a?ca=no-such-file.pem')).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     });

@@ -1,25 +1,19 @@
 import type { Etcd3 } from 'etcd3';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ClaimRequest, Mode, Store } from '../../src/store/store.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
-import { eventually, later } from '../support/patience.ts';
-import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
-import { cleanups } from './cleanup.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
+import { startOneMember } from './one-member.ts';
 
-/** Claims that take several steps, and what comes between them. */
+/** Claims that need several transactions, and what happens between those. */
 const EXCLUSIVE: Mode = { kind: 'exclusive' };
-const atTheEnd = cleanups();
-let cluster: EtcdCluster;
-let direct: Etcd3;
-beforeAll(async () => {
-  cluster = await startEtcdCluster({ members: 1 });
-  atTheEnd(() => cluster.stop());
-  direct = cluster.client();
-});
+const { cluster, direct, atTheEnd } = await startOneMember();
 
 type Hook = (n: number) => Promise<void> | void;
 
-/** The hooks are called before each transaction and after its answer, with its number from 1 on. */
+/**
+ * Calls the hooks before each transaction and after its answer, with its number, which starts at 1.
+ */
 function stepped(client: Etcd3, before: Hook, after: Hook = () => {}): EtcdClient {
   let count = 0;
   const txn = async (request: object, options?: object): Promise<unknown> => {
@@ -34,8 +28,8 @@ function stepped(client: Etcd3, before: Hook, after: Hook = () => {}): EtcdClien
   return { kv: { txn }, leaseClient, watchClient };
 }
 
-function open(before: Hook = () => {}, lineMax?: number): Store {
-  const store = etcdStore(stepped(cluster.client(), before), { lineMax });
+function open(before: Hook = () => {}, queueMax?: number): Store {
+  const store = etcdStore(stepped(cluster.client(), before), { queueMax });
   atTheEnd(() => store.close());
   return store;
 }
@@ -51,7 +45,7 @@ const request = (name: string, id: string, more: Partial<ClaimRequest> = {}): Cl
   ...more,
 });
 
-const standing = async (name: string): Promise<number> =>
+const queueLength = async (name: string): Promise<number> =>
   Number(
     (
       await direct.kv.range({
@@ -61,7 +55,7 @@ const standing = async (name: string): Promise<number> =>
     ).count,
   );
 
-/** Resolves, for everybody, once so many have come. */
+/** Every call of the result resolves once it was called so many times. */
 function meeting(size: number): () => Promise<void> {
   let [come, go] = [0, (): void => {}];
   const all = new Promise<void>((resolve) => {
@@ -74,50 +68,51 @@ function meeting(size: number): () => Promise<void> {
   };
 }
 
-describe.concurrent('a claim of several steps', () => {
-  it('does not say that nothing happened when it stands in line and a later step could not be sent', async () => {
+describe.concurrent('a claim of several transactions', () => {
+  it('has an unknown outcome when it is in the queue and a later transaction could not be sent', async () => {
     await open().claim(request('steps', 'a#1'));
     const client = cluster.client();
-    // Its owner closes the client when the claim stands in line; its place would have to be made longer after that.
+    // The client is closed when the claim is in the queue, before it moves to the lease of a
+    // waiter.
     const close = (n: number): void => void (n === 1 && client.close());
     const store = etcdStore(stepped(client, () => {}, close));
     atTheEnd(() => store.close());
-    const claimed = store.claim(request('steps', 'b#1', { ttlMs: 2_000 }));
+    const claimed = store.claim(request('steps', 'b#1'));
     await expect(claimed).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
-    expect(await standing('steps')).toBe(2);
+    expect(await queueLength('steps')).toBe(2);
   });
 
-  it('stays in a line that is almost full though others came at once, as many as there is room for', async () => {
+  it('stays in a queue that is almost full, though others came at once, if there is room', async () => {
     const meet = meeting(3);
     const readers = open();
     for (const n of [1, 2, 3]) await readers.claim(request('bound', `a#${n}`, { mode: { kind: 'shared' } }));
-    // All are in line before any of them counts.
+    // All are in the queue before one of them counts the queue.
     const stores = [1, 2, 3].map(() => open((n) => (n === 2 ? meet() : undefined), 1));
     const came = await Promise.allSettled(stores.map((store, n) => store.claim(request('bound', `b#${n}`))));
     expect(came.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    expect(await standing('bound')).toBe(4);
+    expect(await queueLength('bound')).toBe(4);
   });
 
-  it('is not turned away because of another that does not belong into the line and is about to leave it', async () => {
+  it('is not refused because of an incompatible claim that is about to be refused itself', async () => {
     let leave = (): void => {};
-    const isTold = new Promise<void>((resolve) => {
+    const mayLeave = new Promise<void>((resolve) => {
       leave = resolve;
     });
-    const intruder = open((n) => (n === 2 ? isTold : undefined));
+    const intruder = open((n) => (n === 2 ? mayLeave : undefined));
     await open().claim(request('intruded', 'a#1'));
     const mode: Mode = { kind: 'permits', count: 1, of: 2 };
     const intruding = later(intruder.claim(request('intruded', 'c#1', { mode })));
-    await eventually('it is in line', async () => (await standing('intruded')) === 2);
+    await eventually('the claim is in the queue', async () => (await queueLength('intruded')) === 2);
     expect(await open().claim(request('intruded', 'b#1'))).toMatchObject({ granted: false });
     expect(await open().claim(request('intruded', 'b#2', { wait: false }))).toMatchObject({ granted: false });
     leave();
     await expect(intruding).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
-    expect(await standing('intruded')).toBe(2);
+    expect(await queueLength('intruded')).toBe(2);
   });
 });
 
-describe('a line whose notes are more than a client takes in one answer', () => {
-  it('is read in parts, and nothing else fails for it', async () => {
+describe('a queue whose notes do not fit into one answer', () => {
+  it('is read in parts, and other requests do not fail', async () => {
     const value = Buffer.alloc(4_000, 'n');
     for (let from = 0; from < 1_200; from += 100)
       await direct.kv.txn({
@@ -128,18 +123,18 @@ describe('a line whose notes are more than a client takes in one answer', () => 
         })),
       });
     const store = open();
-    const line = await store.read('long');
-    expect(new Set(line.map(({ id }) => id)).size).toBe(1_200);
-    expect(line).toHaveLength(1_200);
-    expect(line.every(({ granted, note }) => granted && note?.length === 4_000)).toBe(true);
+    const queue = await store.read('long');
+    expect(new Set(queue.map(({ id }) => id)).size).toBe(1_200);
+    expect(queue).toHaveLength(1_200);
+    expect(queue.every(({ granted, note }) => granted && note?.length === 4_000)).toBe(true);
     expect(await store.evict({ name: 'long', id: 'r#1199' })).toBe(true);
     expect(await store.claim(request('long', 'w#1'))).toMatchObject({ granted: false });
   });
 });
 
 describe('while the database is full', () => {
-  it('holds are renewed, also those that were new, and are handed over', async () => {
-    // Named three times, since the client leaves a member alone that has refused it three times.
+  it('holds are renewed, also new ones, and a release hands the lock on', async () => {
+    // The client stops asking a host after three refusals, so the member is named three times.
     const host = `http://${cluster.addresses[0]}`;
     const store = etcdStore(cluster.client({ hosts: [host, host, host] }));
     atTheEnd(() => store.close());

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { ClaimOutcome, Store } from '../../src/store/store.ts';
+import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { eventually } from '../support/waiting/eventually.ts';
+import { startOneMember } from './one-member.ts';
+
+/**
+ * A note that changes, such as that of a `once` that is done, concerns every waiter of the lock.
+ */
+const { cluster, atTheEnd } = await startOneMember();
+
+function open(): Store {
+  const store = etcdStore(cluster.client());
+  atTheEnd(() => store.close());
+  return store;
+}
+
+/** Asks for a lock, and counts how often its waiter is woken. */
+class Caller {
+  readonly #store: Store;
+  readonly #id: string;
+  readonly #name: string;
+  wakeUps = 0;
+
+  constructor(store: Store, name: string, id: string) {
+    this.#store = store;
+    this.#name = name;
+    this.#id = id;
+  }
+
+  claim(): Promise<ClaimOutcome> {
+    const terms = {
+      mode: { kind: 'exclusive' },
+      ttlMs: 30_000,
+      wait: true,
+      note: '',
+      fenceAbove: 0n,
+    } as const;
+    const wake = (): void => {
+      this.wakeUps += 1;
+    };
+    return this.#store.claim({ name: this.#name, id: this.#id, ...terms }, undefined, { wake });
+  }
+
+  async renew(note?: string): Promise<void> {
+    const { held } = await this.#store.renew({ name: this.#name, id: this.#id }, { ttlMs: 30_000, note });
+    expect(held).toBe(true);
+  }
+}
+
+describe.concurrent('a renewal', () => {
+  it('that changes the note wakes every waiter of the lock, in every process', async () => {
+    const [first, second, third] = [open(), open(), open()];
+    const holder = new Caller(first, 'noted', 'holder#1');
+    expect((await holder.claim()).granted).toBe(true);
+    const waiters = [second, second, third].map((store, n) => new Caller(store, 'noted', `waiter#${n}`));
+    for (const waiter of waiters) expect((await waiter.claim()).granted).toBe(false);
+    for (const note of ['one', 'two']) {
+      const before = waiters.map(({ wakeUps }) => wakeUps);
+      await holder.renew(note);
+      await eventually('all are woken', () => waiters.every(({ wakeUps }, n) => wakeUps > (before[n] ?? 0)));
+    }
+  });
+
+  it('that leaves the note alone, or is of another lock, wakes no waiter', async () => {
+    const [first, second] = [open(), open()];
+    const [holder, other] = [new Caller(first, 'same', 'holder#1'), new Caller(first, 'sam', 'holder#1')];
+    for (const each of [holder, other]) expect((await each.claim()).granted).toBe(true);
+    const waiter = new Caller(second, 'same', 'waiter#1');
+    expect((await waiter.claim()).granted).toBe(false);
+    await holder.renew();
+    await other.renew('changed');
+    await sleep(500);
+    expect(waiter.wakeUps).toBe(0);
+  });
+});
