@@ -4,8 +4,9 @@ import { type HoldLostError, openLocks } from '../../src/index.ts';
 const [url = '', name = '', what = ''] = process.argv.slice(2);
 const locks = await openLocks(url);
 const hold = await locks.mutex(name).acquire();
-// First of all: who hears that it is held may stop this process at once.
+// This listener comes first, because the test may stop the process as soon as it holds the lock.
 hold.signal.addEventListener('abort', () => console.log(`lost ${(hold.signal.reason as HoldLostError).how}`));
 console.log(`held ${hold.fence}`);
-// Without anything else to do the process ends, though it holds a lock: neither renewals nor an idle connection keep it alive.
+// Neither renewals nor an idle connection keep the process alive, so it ends here although it holds
+// a lock.
 if (what === 'stay') setInterval(() => {}, 60_000);

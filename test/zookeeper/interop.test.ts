@@ -5,11 +5,11 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
-import { later } from '../support/patience.ts';
 import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { later } from '../support/waiting/eventually.ts';
 
-/** kazoo's locks under `/locks` and ours are the same locks. */
+/** kazoo's locks under `/locks` are the locks of the store. */
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let kazoo: Kazoo;
@@ -25,18 +25,19 @@ beforeAll(async () => {
   atTheEnd(() => locks.close({ drainMs: 0 }));
 });
 
-const line = (name: string): Promise<readonly string[]> => nodesOf(client, name);
+const queueOf = (name: string): Promise<readonly string[]> => nodesOf(client, name);
 const standing = (name: string, count: number): Promise<void> =>
-  until(`there are not ${count} in line`, async () => (await line(name)).length === count);
+  until(`there are not ${count} in the queue`, async () => (await queueOf(name)).length === count);
 
-describe.concurrent('kazoo and ours exclude each other', () => {
+describe.concurrent('kazoo and Holdfast exclude each other', () => {
   const ours = {
     mutex: (name: string): Lockable => locks.mutex(name),
     reader: (name: string): Lockable => locks.readWriteLock(name).read,
     writer: (name: string): Lockable => locks.readWriteLock(name).write,
   };
   const cases: readonly [KazooKind, keyof typeof ours, boolean, boolean][] = [
-    // kazoo's kind, ours, whether ours is shut out while theirs is held, and theirs while ours is.
+    // kazoo's kind, Holdfast's kind, whether Holdfast is refused while kazoo holds, and the
+    // reverse.
     ['Lock', 'mutex', true, true],
     ['Lock', 'reader', true, false],
     ['WriteLock', 'mutex', true, true],
@@ -47,7 +48,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     ['ReadLock', 'reader', false, false],
   ];
   for (const [theirs, kind, shutsUsOut, isShutOut] of cases) {
-    it(`kazoo's ${theirs} and our ${kind}`, async () => {
+    it(`kazoo's ${theirs} and Holdfast's ${kind}`, async () => {
       const name = `${theirs}-${kind}`;
       await kazoo.take(`${name}-1`, theirs, `/locks/${name}`);
       const tried = await ours[kind](name).tryAcquire();
@@ -62,28 +63,28 @@ describe.concurrent('kazoo and ours exclude each other', () => {
 
   it('hand over to each other, first come, first served', async () => {
     const order: string[] = [];
-    const hold = await locks.mutex('one-line').acquire();
-    const theirs = kazoo.take('line-1', 'Lock', '/locks/one-line').then(() => order.push('theirs'));
-    await standing('one-line', 2);
-    const mine = locks.mutex('one-line').acquire();
+    const hold = await locks.mutex('one-queue').acquire();
+    const theirs = kazoo.take('queue-1', 'Lock', '/locks/one-queue').then(() => order.push('theirs'));
+    await standing('one-queue', 2);
+    const mine = locks.mutex('one-queue').acquire();
     void mine.then(() => order.push('ours'));
-    await standing('one-line', 3);
-    const last = kazoo.take('line-2', 'Lock', '/locks/one-line').then(() => order.push('theirs again'));
-    await standing('one-line', 4);
+    await standing('one-queue', 3);
+    const last = kazoo.take('queue-2', 'Lock', '/locks/one-queue').then(() => order.push('theirs again'));
+    await standing('one-queue', 4);
     await hold.release();
     await theirs;
     await sleep(100);
     expect(order).toEqual(['theirs']);
-    await kazoo.release('line-1');
+    await kazoo.release('queue-1');
     const next = await mine;
     expect(next.fence).toBeGreaterThan(hold.fence);
     expect(order).toEqual(['theirs', 'ours']);
     await next.release();
     await last;
-    await kazoo.release('line-2');
+    await kazoo.release('queue-2');
   });
 
-  it('also by names that need no escape though they look odd', async () => {
+  it('also under unusual names that need no escape', async () => {
     for (const name of ['x y', 'é:#*?', '...', '名']) {
       await kazoo.take(`odd ${name}`.replaceAll(' ', '_'), 'Lock', `/locks/${name}`);
       expect(await locks.mutex(name).tryAcquire(), name).toBeNull();
@@ -92,7 +93,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     }
   });
 
-  it('see each other: who holds, with the identifier that kazoo was given; and it can be evicted', async () => {
+  it('see each other: a kazoo lock is shown with its identifier, and can be evicted', async () => {
     await kazoo.take('seen-1', 'Lock', '/locks/seen', 'batch-7');
     const { holders, kind } = await locks.inspect('seen');
     expect(kind).toBe('exclusive');
@@ -103,7 +104,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     await (await waiting).release();
   });
 
-  it('leave the node of the lock alone: kazoo fails when it vanishes', async () => {
+  it('keep the lock node: kazoo fails when it vanishes', async () => {
     await kazoo.take('parent-1', 'Lock', '/locks/parent');
     await kazoo.release('parent-1');
     await (await locks.mutex('parent').acquire()).release();
@@ -111,7 +112,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     await kazoo.release('parent-1');
   });
 
-  it('do not wait for each other in a circle: our readers and writers around a held lock all get in', async () => {
+  it('do not deadlock: Holdfast readers and writers around a kazoo lock are all granted', async () => {
     const lock = locks.readWriteLock('circle');
     const hold = await lock.write.acquire();
     const order: string[] = [];
@@ -133,7 +134,7 @@ describe.concurrent('kazoo and ours exclude each other', () => {
     expect(order).toEqual(['reader', 'writer', 'reader', 'writer']);
   });
 
-  it('a claim that keeps what is in it to itself is shown without it, and the others as ever', async () => {
+  it('a claim whose data may not be read is shown without it, and the others with theirs', async () => {
     const hold = await locks.mutex('private').acquire({ metadata: { job: 7 } });
     const other = await openLocks(ensemble.url.replace('://', '://ann:secret@'));
     atTheEnd(() => other.close({ drainMs: 0 }));

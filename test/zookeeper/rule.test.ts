@@ -2,13 +2,14 @@ import { beforeAll } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
-import { describeRule } from '../support/rule-steps.ts';
+import { describeRule } from '../support/conformance/grant-rule.ts';
 import { startEnsemble } from '../support/servers/zookeeper.ts';
 
 const atTheEnd = cleanups();
 let stores: readonly [Store, Store];
 beforeAll(async () => {
-  // Three members, so that what one connection has written is read by another from a member that may lag behind.
+  // With three members, one store reads what the other has written from a member that may lag
+  // behind.
   const ensemble = await startEnsemble();
   atTheEnd(() => ensemble.stop());
   const open = (): Store => zookeeperStore(() => ensemble.client({ sessionMs: 5_000 }), { root: '/rule' });

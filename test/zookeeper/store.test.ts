@@ -2,15 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { counted } from '../../bench/zookeeper/counted.ts';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
+import type { Store } from '../../src/store/store.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { cleanups } from '../etcd/cleanup.ts';
-import { nodesOf, until } from '../faults/zookeeper/witness.ts';
-import { later } from '../support/patience.ts';
-import { renewed } from '../support/renewed.ts';
+import { nodesOf, terms, until } from '../faults/zookeeper/witness.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { later } from '../support/waiting/eventually.ts';
+import { renewed } from '../support/waiting/renewed.ts';
 
-/** What is particular to this store: one session, nodes and their parents, watches, who may do what. */
+/**
+ * Behaviour that only this store has: one session, nodes and their parents, watches, access
+ * control.
+ */
 const CONNECTED = 3;
 const EPHEMERAL_SEQUENTIAL = 3;
 const atTheEnd = cleanups();
@@ -28,12 +32,21 @@ function open(client = ensemble.client({ sessionMs: 5_000 }), options: Zookeeper
   return locks;
 }
 
+function openStore(client = ensemble.client({ sessionMs: 5_000 })): Store {
+  const store = zookeeperStore(client);
+  atTheEnd(() => store.close());
+  return store;
+}
+
 const exists = (path: string): Promise<bigint | null> =>
   new Promise((resolve) =>
     direct.exists(path, (_error, stat) => resolve(stat?.czxid.readBigInt64BE() ?? null)),
   );
 
-/** Resolves when a node of this line was created by that transaction. The member that is asked may be behind the one that has granted it. */
+/**
+ * Resolves when a node of this queue was created by that transaction. The member that is asked may
+ * lag behind the one that has granted the claim.
+ */
 const created = (name: string, fence: bigint): Promise<void> =>
   until('no node was created by that transaction', async () => {
     const nodes = await nodesOf(direct, name);
@@ -41,14 +54,17 @@ const created = (name: string, fence: bigint): Promise<void> =>
   });
 
 const standing = (name: string, count: number, root?: string): Promise<void> =>
-  until(`there are not ${count} in line`, async () => (await nodesOf(direct, name, root)).length === count);
+  until(
+    `there are not ${count} in the queue`,
+    async () => (await nodesOf(direct, name, root)).length === count,
+  );
 
 describe.concurrent('one session', () => {
-  it('a thousand holds share it, and are renewed together', async () => {
+  it('is shared by a thousand holds, which are renewed together', async () => {
     const { client, count } = counted(ensemble.client({ sessionMs: 10_000 }));
     const locks = open(client);
     const names = Array.from({ length: 1_000 }, (_, n) => `shared-${n}`);
-    // The nodes of locks are made once; what follows is what every later use costs.
+    // Lock nodes are created at the first use. The second round shows what every later use costs.
     for (const round of ['made', 'used'] as const) {
       const before = { ...count };
       const holds = await Promise.all(names.map((name) => locks.mutex(name).acquire()));
@@ -57,14 +73,15 @@ describe.concurrent('one session', () => {
         const started = { ...count };
         for (const hold of holds.slice(-1)) await renewed(hold);
         expect(holds.filter((hold) => hold.remainingMs > 0)).toHaveLength(1_000);
-        // Sixteen transactions renew them all, every three seconds or so; each by itself would take a thousand.
+        // Sixteen transactions renew all holds, about every three seconds. One for each hold would
+        // be a thousand.
         expect(count.transactions - started.transactions).toBeLessThan(600);
       }
       expect(await locks.releaseAll()).toBe(1_000);
     }
   });
 
-  it('a hold is trusted for less than the session lasts, and never longer', async () => {
+  it('a hold is never trusted for longer than the session lasts', async () => {
     const locks = open();
     const hold = await locks.mutex('trusted').acquire({ ttlMs: 60_000 });
     for (let round = 0; round < 30; round += 1) {
@@ -75,16 +92,9 @@ describe.concurrent('one session', () => {
     await hold.release();
   });
 
-  it('a client that is handed in stays open when the store closes, and keeps no nodes', async () => {
+  it("a user's client stays open when the store closes, and keeps no nodes", async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     const store = zookeeperStore(client);
-    const terms = {
-      mode: { kind: 'exclusive' },
-      ttlMs: 60_000,
-      wait: true,
-      note: '',
-      fenceAbove: 0n,
-    } as const;
     await store.claim({ name: 'handed-in', id: 'a#1', ...terms });
     await store.claim({ name: 'handed-in', id: 'a#2', ...terms });
     await standing('handed-in', 2);
@@ -101,7 +111,7 @@ describe.concurrent('one session', () => {
     await created('fence', (await second).fence);
   });
 
-  it('the fence is that also when others come and go in the same instant', async () => {
+  it('the fence is that also when another claim comes and goes in between', async () => {
     await (await open().mutex('raced').acquire()).release();
     const locks = open(disturbed(ensemble.client({ sessionMs: 5_000 }), '/locks/raced'));
     const hold = await locks.mutex('raced').acquire();
@@ -110,7 +120,7 @@ describe.concurrent('one session', () => {
   });
 });
 
-/** A client before whose looks at `path` somebody else comes and goes. */
+/** A client before whose reads of `path` another claim is created and removed. */
 function disturbed(client: RawClient, path: string): RawClient {
   const come = (then: () => void): void =>
     direct.create(`${path}/other__lock__`, Buffer.alloc(0), undefined, EPHEMERAL_SEQUENTIAL, (_error, node) =>
@@ -132,34 +142,57 @@ describe.concurrent('watches', () => {
   it('a hundred waiters are served in order, with one event each', async () => {
     const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
     const locks = open(client);
-    const lock = locks.mutex('line');
+    const lock = locks.mutex('crowded');
     const blocker = await lock.acquire();
     const served: number[] = [];
-    const line = Array.from({ length: 100 }, async (_, n) => {
+    const waiters = Array.from({ length: 100 }, async (_, n) => {
       const hold = await lock.acquire();
       served.push(n);
       await hold.release();
     });
-    await until('not all are in line', async () => (await nodesOf(direct, 'line')).length === 101);
+    await until('not all are in the queue', async () => (await nodesOf(direct, 'crowded')).length === 101);
     await sleep(300);
     const before = { ...count };
     await blocker.release();
-    await Promise.all(line);
+    await Promise.all(waiters);
     expect(served).toEqual(served.map((_, n) => n));
     expect(count.events - before.events).toBeLessThanOrEqual(105);
   });
 
-  it('a waiter is told of the end of a hold also after its note has changed', async () => {
-    const store = zookeeperStore(ensemble.client({ sessionMs: 5_000 }));
-    atTheEnd(() => store.close());
+  it('a renewal that changes the note wakes the waiters, and only such a renewal', async () => {
+    const [holder, waiters] = [openStore(), openStore()];
+    const terms = { name: 'announced', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
+    const woken = [0, 0];
+    const claim = (store: Store, n: number) =>
+      store.claim({ ...terms, id: `a#${n}`, wait: true, fenceAbove: 0n }, undefined, {
+        wake: () => {
+          woken[n - 1] = (woken[n - 1] ?? 0) + 1;
+        },
+      });
+    expect(await claim(holder, 0)).toMatchObject({ granted: true });
+    for (const n of [1, 2]) expect(await claim(waiters, n)).toMatchObject({ granted: false });
+    const renew = (note?: string) => holder.renew({ name: 'announced', id: 'a#0' }, { ttlMs: 60_000, note });
+    expect(await renew()).toMatchObject({ held: true });
+    await sleep(300);
+    expect(woken).toEqual([0, 0]);
+    for (const note of ['one', 'two']) {
+      const before = [...woken];
+      expect(await renew(note)).toMatchObject({ held: true });
+      await until('a waiter was not woken', () => woken.every((count, n) => count > (before[n] ?? 0)), 5_000);
+    }
+  });
+
+  it('a waiter is woken by the end of a hold also after the note of the hold has changed', async () => {
+    const store = openStore();
     const terms = { name: 'noted', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
-    const ask = (id: string) => store.claim({ ...terms, id, wait: true, fenceAbove: 0n });
+    let woken = 0;
+    const wake = (): void => {
+      woken += 1;
+    };
+    const ask = (id: string) =>
+      store.claim({ ...terms, id, wait: true, fenceAbove: 0n }, undefined, { wake });
     await ask('a#1');
     await ask('a#2');
-    let woken = 0;
-    await using _watch = await store.watch({ name: 'noted', id: 'a#2' }, () => {
-      woken += 1;
-    });
     for (const note of ['one', 'two'])
       expect(await store.renew({ name: 'noted', id: 'a#1' }, { ttlMs: 60_000, note })).toMatchObject({
         held: true,
@@ -167,10 +200,10 @@ describe.concurrent('watches', () => {
     expect(await ask('a#2')).toMatchObject({ granted: false });
     const before = woken;
     await store.release({ name: 'noted', id: 'a#1' });
-    await until('it was not woken', () => woken > before, 5_000);
+    await until('the waiter was not woken', () => woken > before, 5_000);
   });
 
-  it('row 18: of a crowd, nobody who asks again reads the line of all, and whoever is next gets in', async () => {
+  it('row 18: in a long queue, claims that ask again do not read it, and the next is granted', async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     let lists = 0;
     const counting = new Proxy(client, {
@@ -180,8 +213,7 @@ describe.concurrent('watches', () => {
         return typeof value === 'function' ? value.bind(target) : value;
       },
     });
-    const store = zookeeperStore(counting);
-    atTheEnd(() => store.close());
+    const store = openStore(counting);
     const terms = { mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '', fenceAbove: 0n } as const;
     const requests = Array.from({ length: 200 }, (_, n) => ({
       name: 'crowd',
@@ -190,7 +222,7 @@ describe.concurrent('watches', () => {
       wait: true,
     }));
     const [holder, next] = requests;
-    if (holder === undefined || next === undefined) throw new Error('nobody asks');
+    if (holder === undefined || next === undefined) throw new Error('there are no requests');
     const entered = await Promise.all(requests.map((request) => store.claim(request)));
     expect(entered.filter(({ granted }) => granted)).toHaveLength(1);
     const before = lists;
@@ -201,7 +233,7 @@ describe.concurrent('watches', () => {
     expect((await store.claim(next)).granted).toBe(true);
   });
 
-  it('a permit that comes back wakes the first in line, not all of them', async () => {
+  it('a released permit wakes the first waiter, not all of them', async () => {
     const locks = open();
     const semaphore = locks.semaphore('permits', { permits: 2 });
     const holds = [await semaphore.acquire(), await semaphore.acquire()];
@@ -209,7 +241,7 @@ describe.concurrent('watches', () => {
     const waiting = Array.from({ length: 20 }, () =>
       open(client).semaphore('permits', { permits: 2 }).acquire(),
     );
-    await until('not all are in line', async () => (await nodesOf(direct, 'permits')).length === 22);
+    await until('not all are in the queue', async () => (await nodesOf(direct, 'permits')).length === 22);
     await sleep(300);
     const before = { ...count };
     await holds[0]?.release();
@@ -222,7 +254,7 @@ describe.concurrent('watches', () => {
 });
 
 describe.concurrent('nodes', () => {
-  it('names are names of nodes, but for what ZooKeeper refuses', async () => {
+  it('lock names are node names, except for characters that ZooKeeper refuses', async () => {
     const locks = open(undefined, { root: '/' });
     for (const [name, node] of [
       ['x y', 'x y'],
@@ -240,21 +272,21 @@ describe.concurrent('nodes', () => {
     }
   });
 
-  it('a lock leaves its node behind, unless the store made it and was asked to clean up', async () => {
+  it('a lock leaves its node behind, unless the store created it and removes empty ones', async () => {
     const [left, cleaned] = [open(), open(undefined, { removeEmpty: true })];
     await (await left.mutex('left').acquire()).release();
     await (await cleaned.mutex('left').acquire()).release();
     const [first, second] = [await cleaned.mutex('cleaned').acquire(), cleaned.mutex('cleaned').acquire()];
     await first.release();
     await (await second).release();
-    await until('it stays', async () => (await exists('/locks/cleaned')) === null);
+    await until('the node stays', async () => (await exists('/locks/cleaned')) === null);
     expect(await exists('/locks/left')).not.toBeNull();
     const again = await cleaned.mutex('cleaned').acquire();
     expect(again.fence).toBeGreaterThan((await second).fence);
     await again.release();
   });
 
-  it('a client with a root of its own works below it, though nobody has made that', async () => {
+  it('a client with a chroot works below it, although its node did not exist', async () => {
     const client = ensemble.client({ address: `${ensemble.address}/team-a`, sessionMs: 5_000 });
     const hold = await open(client).mutex('job').acquire();
     await standing('job', 1, '/team-a/locks');
@@ -262,20 +294,20 @@ describe.concurrent('nodes', () => {
     await hold.release();
   });
 
-  it('opened by a URL: below its chroot and root, with its session time-out, closed with it', async () => {
+  it('a store of a URL uses its chroot, root and session time-out, and closes its client', async () => {
     const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000&root=/jobs`);
     const hold = await locks.mutex('job').acquire();
     expect(hold.remainingMs).toBeLessThanOrEqual(6_000);
     await standing('job', 1, '/team-b/x/jobs');
     await renewed(hold);
     await locks.close({ drainMs: 0 });
-    // Sooner than a session that nobody closes would end.
+    // Sooner than the session time-out.
     const isGone = async (): Promise<boolean> =>
       (await nodesOf(direct, 'job', '/team-b/x/jobs')).length === 0;
-    await until('it stays', isGone, 4_500);
+    await until('the node stays', isGone, 4_500);
   });
 
-  it('with a user, others can neither see nor take its locks away', async () => {
+  it('with a user in the URL, other users can neither see nor evict its claims', async () => {
     const url = ensemble.url.replace('://', '://ann:s%3Acret@');
     const locks = await openLocks(`${url}/private`);
     atTheEnd(() => locks.close({ drainMs: 0 }));

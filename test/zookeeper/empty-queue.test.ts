@@ -4,17 +4,19 @@ import { counted } from '../../bench/zookeeper/counted.ts';
 import { createLocks, type Locks } from '../../src/index.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
-import { startFaultProxy } from '../support/fault-proxy.ts';
-import { later } from '../support/patience.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { later } from '../support/waiting/eventually.ts';
 
-/** Who gets the very next place of a line that was empty is alone, and does not read the line to know it. */
+/**
+ * A claim that gets the very next position of an empty queue is alone, and does not read the queue.
+ */
 const CONNECTED = 3;
 const PERSISTENT = 0;
 const EPHEMERAL_SEQUENTIAL = 3;
-/** After so many uses by one process, the node of a lock is watched and its places are counted on. */
+/** After so many uses by one process, the lock node is watched, and the shortcut applies. */
 const USES = 3;
 
 const atTheEnd = cleanups();
@@ -51,7 +53,10 @@ const createdBy = (client: RawClient, path: string): Promise<bigint | null> =>
     client.exists(path, (_error, stat) => resolve(stat?.czxid.readBigInt64BE() ?? null)),
   );
 
-/** The node of the lock is removed and made anew, and others stand in it up to the place that the next claim gets. */
+/**
+ * The lock node is removed and created again, and other claims take the positions up to the one
+ * that the next claim expects.
+ */
 async function makeAnew(name: string, others: number): Promise<string[]> {
   await remove(`/locks/${name}`);
   await make(`/locks/${name}`, PERSISTENT);
@@ -61,7 +66,7 @@ async function makeAnew(name: string, others: number): Promise<string[]> {
   return made;
 }
 
-describe.concurrent('a lock that one process uses again and again', () => {
+describe.concurrent('a lock that one process uses repeatedly', () => {
   it('costs one create and one delete each time', async () => {
     const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
     const locks = open(client);
@@ -71,13 +76,13 @@ describe.concurrent('a lock that one process uses again and again', () => {
     await use(locks, 'again', 50);
     expect(count.creates - before.creates).toBe(50);
     expect(count.removes - before.removes).toBe(50);
-    // Signs of life, the more the longer it takes.
+    // Heartbeats, of which there are more on a slow machine.
     const seconds = (performance.now() - startedMs) / 1_000;
     expect(count.reads - before.reads).toBeLessThan(10 + 2 * seconds);
     expect(count.transactions - before.transactions).toBeLessThan(3 + seconds);
   });
 
-  it('is still kept out by whoever came in between, and sees when they have gone', async () => {
+  it('is refused while another process holds in between, and granted after that', async () => {
     const [locks, others] = [open(), open()];
     for (let round = 0; round < 3; round += 1) {
       await use(locks, 'between', USES);
@@ -93,7 +98,7 @@ describe.concurrent('a lock that one process uses again and again', () => {
     }
   });
 
-  it('keeps a writer out while one of several readers is left, whoever of them leaves first', async () => {
+  it('refuses a writer while one of several readers is left, whichever leaves first', async () => {
     const lock = open().readWriteLock('readers');
     for (let round = 0; round < USES; round += 1) {
       const writer = await lock.write.acquire();
@@ -107,7 +112,7 @@ describe.concurrent('a lock that one process uses again and again', () => {
     }
   });
 
-  it('row 57: is not taken for free when its node was removed and made anew, though the count comes out right', async () => {
+  it('row 57: is not granted when its node was created again, though the count comes out right', async () => {
     const locks = open();
     await use(locks, 'anew', USES);
     const others = await makeAnew('anew', USES);
@@ -116,7 +121,7 @@ describe.concurrent('a lock that one process uses again and again', () => {
     await use(locks, 'anew', USES);
   });
 
-  it('row 57: nor when that happened while its link was cut', async () => {
+  it('row 57: nor when that happened while the connection was cut', async () => {
     const proxies = await Promise.all(ensemble.members.map((member) => startFaultProxy(member.port)));
     atTheEnd(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
     const address = proxies.map((proxy) => `127.0.0.1:${proxy.port}`).join(',');
@@ -132,10 +137,10 @@ describe.concurrent('a lock that one process uses again and again', () => {
     expect(await locks.mutex('cut-anew').tryAcquire()).toBeNull();
   });
 
-  it('row 57: nor when another store removes and makes it each time', async () => {
+  it('row 57: nor when another store removes and creates the node each time', async () => {
     const [locks, tidy] = [open(), open(undefined, true)];
     for (let round = 0; round < 10; round += 1) {
-      // Whoever makes the node counts from the beginning.
+      // A lock node that was created again counts from the beginning.
       const [first, second] = round % 2 === 0 ? [locks, tidy] : [tidy, locks];
       const hold = await first.mutex('tidied').acquire();
       expect(await second.mutex('tidied').tryAcquire()).toBeNull();
@@ -143,8 +148,8 @@ describe.concurrent('a lock that one process uses again and again', () => {
     }
   });
 
-  it('has the transaction that created the node for a fence, however busy the members are', async () => {
-    // Looked at through the member that has granted it: another may be behind.
+  it('has the transaction that created its node as fence, however busy the members are', async () => {
+    // The same member is asked, because another may lag behind.
     const stores = ensemble.members.map(({ address }) => ({
       locks: open(ensemble.client({ address, sessionMs: 5_000 })),
       look: ensemble.client({ address, sessionMs: 5_000 }),
@@ -171,8 +176,8 @@ describe.concurrent('a lock that one process uses again and again', () => {
   });
 });
 
-describe('a claim whose answer was lost', () => {
-  it('is refused like any other when its fence would be below what was seen before', async () => {
+describe('a claim whose reply was lost', () => {
+  it('is refused like any other claim when its fence is below one that was seen before', async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     let lost = 0;
     const create: RawClient['create'] = (path, data, acl, mode, answer) =>
@@ -201,13 +206,13 @@ describe('a claim whose answer was lost', () => {
       applied: 'no',
       message: expect.stringContaining('rebuilt?'),
     });
-    await until('it stays', async () => (await nodesOf(direct, 'rebuilt')).length === 0);
+    await until('the node stays', async () => (await nodesOf(direct, 'rebuilt')).length === 0);
   });
 });
 
-describe('a line that has a bound', () => {
-  it('of several that come at once to a line that is almost full, as many stay as there is room for', async () => {
-    const stores = [1, 2].map(() => zookeeperStore(ensemble.client({ sessionMs: 5_000 }), { lineMax: 2 }));
+describe('a queue that is almost full', () => {
+  it('of several claims that come at once, as many stay as there is room for', async () => {
+    const stores = [1, 2].map(() => zookeeperStore(ensemble.client({ sessionMs: 5_000 }), { queueMax: 2 }));
     atTheEnd(async () => void (await Promise.all(stores.map((store) => store.close()))));
     const terms = { name: 'bound', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
     const ask = (n: number) => stores[n % 2]?.claim({ ...terms, id: `a#${n}`, wait: true, fenceAbove: 0n });
@@ -219,7 +224,7 @@ describe('a line that has a bound', () => {
 });
 
 describe('many stores over one client', () => {
-  it('listen to it as one, and work on when some of them close', async () => {
+  it('share its events, and work on when some of them close', async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning);
     process.on('warning', onWarning);
@@ -236,7 +241,7 @@ describe('many stores over one client', () => {
     await locks.at(-1)?.close();
     expect((client as unknown as EventEmitter).listenerCount('state')).toBe(before);
     expect(warnings).toEqual([]);
-    // Whoever comes later begins anew.
+    // A store that is opened later begins again.
     const later = createLocks(zookeeperStore(client));
     await use(later, 'later', 1);
     await later.close();
