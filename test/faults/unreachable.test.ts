@@ -7,23 +7,23 @@ import zookeeper from 'node-zookeeper-client';
 import { createClient, createCluster, createSentinel } from 'redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, openLocks, StoreError } from '../../src/index.ts';
-import { errorText } from '../../src/stores/error-text.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { redisStore, redlockStore } from '../../src/stores/redis/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
-import { startRedis } from '../support/servers/redis.ts';
-import type { Server } from '../support/servers/server.ts';
+import { startRedis } from '../../src/torture/servers/redis.ts';
+import type { Server } from '../../src/torture/servers/server.ts';
+import { errorText } from '../../src/util/error-text.ts';
 
-/** Nobody listens there. */
+/** No server listens on this port. */
 const REFUSED = '127.0.0.1:1';
-/** A name that cannot be, so that no server has to be asked for it. */
+/** An invalid host name, so that no name server is asked. */
 const NAMELESS = `${'a'.repeat(64)}.invalid`;
 const PASSWORD = 'open-sesame-17';
 const WRONG = 'close-sesame-18';
 
 let redis: Server;
-/** Speaks, but not TLS. */
+/** A server without TLS. */
 let talker: NetServer;
 let admin: Redis;
 const ends: (() => unknown)[] = [];
@@ -50,7 +50,7 @@ const ours = (locks: Locks): Locks => {
   ends.push(() => locks.close({ drainMs: 0 }));
   return locks;
 };
-const byUrl = async (url: string): Promise<Locks> => ours(await openLocks(url));
+const byUrl = async (url: string): Promise<Locks> => ours(await openLocks(url, { connect: false }));
 
 interface NodeRedisLike {
   readonly isOpen: boolean;
@@ -59,7 +59,7 @@ interface NodeRedisLike {
   destroy(): unknown;
 }
 
-/** As an owner has it who connects in the background and listens to errors. */
+/** A client that connects in the background and has an error listener. */
 function connecting<C extends NodeRedisLike>(client: C): C {
   client.on('error', () => {});
   client.connect().catch(() => {});
@@ -69,16 +69,16 @@ function connecting<C extends NodeRedisLike>(client: C): C {
 const nodeRedis = async (url: string): Promise<Locks> =>
   ours(createLocks(redisStore(connecting(createClient({ url })))));
 
-/** What somebody sees who waits a little. */
+/** The error of a caller that waits a little. */
 const aLittle = (locks: Locks): Promise<unknown> => locks.mutex('a').acquire({ waitMs: 1 });
 
-/** The client's own error is somewhere among the causes. */
+/** The error of the client is among the causes. */
 function causesOf(error: unknown): unknown[] {
   const cause = (error as { cause?: unknown }).cause;
   return cause === undefined ? [] : [cause, ...causesOf(cause)];
 }
 
-/** What clients say. */
+/** The messages of the clients. */
 const CLIENTS_OWN = /ECONNREFUSED|ENOTFOUND|SSL|TLS|EPROTO|WRONGPASS|NOAUTH|sentinels/i;
 
 async function expectNamed(make: () => Promise<Locks>, cause: RegExp, ask = aLittle): Promise<void> {
@@ -91,9 +91,9 @@ async function expectNamed(make: () => Promise<Locks>, cause: RegExp, ask = aLit
   expect(inspect(error, { depth: 20, showHidden: true })).not.toMatch(/sesame/);
 }
 
-describe('a store that cannot be reached says why', () => {
-  // Each waits for a second or so, and all do it at once.
-  it('for one Redis server, whichever the client', async () => {
+describe('a store that cannot be reached reports the reason', () => {
+  // Each waits for about a second, all at once.
+  it('for one Redis server, with every client', async () => {
     const tls = `rediss://127.0.0.1:${(talker.address() as AddressInfo).port}`;
     const hidden = redis.url.replace('//', `//:${WRONG}@`);
     const checks = [byUrl, nodeRedis].flatMap((open) => [
@@ -128,7 +128,7 @@ describe('a store that cannot be reached says why', () => {
       expectNamed(() => ioCluster({ redisOptions: { password: WRONG } }), /WRONGPASS/),
       expectNamed(() => byUrl(`redis+sentinel://${REFUSED}/main`), /sentinels are unreachable/),
       expectNamed(sentinel, /ECONNREFUSED/),
-      // Its nodes have as long to answer as who waits a little.
+      // Its nodes have as long to answer as the caller waits.
       expectNamed(
         () => byUrl(`redlock://${REFUSED},127.0.0.1:2,127.0.0.1:3`),
         /127\.0\.0\.1:3 failed \(connect ECONNREFUSED/,
@@ -140,7 +140,7 @@ describe('a store that cannot be reached says why', () => {
   it('for PostgreSQL, etcd and ZooKeeper', async () => {
     const client = new Etcd3({ hosts: REFUSED });
     const etcd = createLocks(etcdStore(client));
-    // Its client soon stops to ask at all, and then says only that.
+    // Its client soon stops to connect, and then reports only that.
     for (let asked = 0; asked < 10; asked += 1)
       await etcd
         .mutex('a')
@@ -150,11 +150,12 @@ describe('a store that cannot be reached says why', () => {
       expectNamed(async () => etcd, /connect ECONNREFUSED/),
       expectNamed(() => byUrl(`postgres://u:${WRONG}@${REFUSED}/x`), /connect ECONNREFUSED/),
       expectNamed(() => byUrl(`postgres://u:${WRONG}@${NAMELESS}/x?mode=advisory`), /ENOTFOUND/),
+      expectNamed(() => byUrl(`mysql://u:${WRONG}@${REFUSED}/x`), /connect ECONNREFUSED/),
       expectNamed(() => byUrl(`zookeeper://${REFUSED}`), /connect ECONNREFUSED/),
       expectNamed(() => byUrl(`zookeeper://${NAMELESS}`), /ENOTFOUND/),
     ]);
     client.close();
-    // Of one that was closed, nobody needs to ask again.
+    // A closed client is not asked again.
     const closed = new Etcd3({ hosts: REFUSED });
     closed.close();
     await expect(etcdStore(closed).release({ name: 'a', id: 'me/1' })).rejects.toMatchObject({
@@ -162,7 +163,7 @@ describe('a store that cannot be reached says why', () => {
     });
   });
 
-  it('also to who lists, and brings no limit of time', async () => {
+  it('also when listing, and not as a time limit', async () => {
     const clock = virtualClock();
     const client = new Redis(`redis://${REFUSED}`);
     const refused = new Promise((resolve) => client.on('error', resolve));
@@ -174,14 +175,14 @@ describe('a store that cannot be reached says why', () => {
     await failed;
   });
 
-  it('also where one host has several addresses, and none of them answers', () => {
+  it('also where one host has several addresses and none of them answers', () => {
     const parts = ['connect ECONNREFUSED ::1:1', 'connect ECONNREFUSED 127.0.0.1:1'];
     const both = new AggregateError(parts.map((text) => new Error(text)));
     expect(errorText(both)).toBe(parts.join(', '));
     expect(errorText(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))).toBe('ECONNREFUSED');
   });
 
-  it('leaves nothing of its listening on the client', async () => {
+  it('leaves no listener on the client', async () => {
     const client = new Redis(redis.url, { password: PASSWORD });
     ends.push(() => client.disconnect());
     await client.ping();
@@ -194,14 +195,14 @@ describe('a store that cannot be reached says why', () => {
   });
 });
 
-/** Well under the five seconds that a silent store costs. */
+/** Well under the five seconds of a silent store. */
 async function expectQuick(work: () => Promise<unknown>): Promise<void> {
   const startedMs = performance.now();
   await work();
   expect(performance.now() - startedMs).toBeLessThan(3_000);
 }
 
-describe('a client that its owner has closed', () => {
+describe('a client that the user has closed', () => {
   const io = (): Redis => new Redis(redis.url, { password: PASSWORD });
   const node = () => connecting(createClient({ url: redis.url, password: PASSWORD }));
   const kinds = {
@@ -218,7 +219,7 @@ describe('a client that its owner has closed', () => {
       return { store: redlockStore([client]), end: () => client.disconnect() };
     },
   };
-  it.each(Object.entries(kinds))('does not keep the end of a program: %s', async (name, make) => {
+  it.each(Object.entries(kinds))('does not delay the end of a program: %s', async (name, make) => {
     const { store, end } = make();
     const locks = createLocks(store);
     const failures: unknown[] = [];
@@ -237,7 +238,7 @@ describe('a client that its owner has closed', () => {
 
 describe('a refused password', () => {
   for (const open of [byUrl, nodeRedis]) {
-    it(`is told to one try at once, and waited out by who waits (${open.name})`, async () => {
+    it(`rejects one try at once, and is retried during a wait (${open.name})`, async () => {
       const wrong = `redis://:${WRONG}@127.0.0.1:${redis.port}`;
       const locks = await open(wrong);
       let waitedMs = 0;
@@ -245,7 +246,7 @@ describe('a refused password', () => {
         waitedMs = event.waitedMs;
       });
       await expect(locks.mutex('a').tryAcquire()).rejects.toThrow(/WRONGPASS/);
-      // Far from the five seconds that a silent server gets.
+      // Far less than the five seconds of a silent server.
       expect(waitedMs).toBeLessThan(3_000);
       const waiting = locks.mutex('b').acquire({ waitMs: 30_000 });
       try {
@@ -258,7 +259,7 @@ describe('a refused password', () => {
   }
 });
 
-describe('a ZooKeeper client that its owner closes before it is connected', () => {
+describe('a ZooKeeper client that the user closes before it is connected', () => {
   it.each([
     ['is refused', async () => 1],
     ['has no answer', async () => (await silentServer()).port],
@@ -273,7 +274,7 @@ describe('a ZooKeeper client that its owner closes before it is connected', () =
     try {
       client.close();
     } catch {
-      // It has no connection yet to say goodbye over.
+      // It has no connection yet over which to close its session.
     }
     const late = new Promise((resolve) => setTimeout(resolve, 3_000, 'late').unref());
     expect(await Promise.race([claimed, late])).toMatchObject({
@@ -281,7 +282,7 @@ describe('a ZooKeeper client that its owner closes before it is connected', () =
       applied: 'no',
       message: 'The client has been closed',
     });
-    // Nor does anything that comes later wait, or is tried again.
+    // Later calls neither wait nor are retried.
     await expect(store.release({ name: 'b', id: 'me/2' })).rejects.toMatchObject({
       cause: { code: 'CLOSED' },
     });

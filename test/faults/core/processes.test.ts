@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../../src/index.ts';
-import { later } from '../../support/patience.ts';
 import { endProcesses, startScenario } from '../../support/process/start.ts';
+import { later } from '../../support/waiting/eventually.ts';
 
 /** A resource that refuses a fence below the greatest it has seen. */
 function makeResource() {
@@ -17,7 +17,7 @@ function makeResource() {
 afterEach(endProcesses);
 
 describe('a real process', () => {
-  it('row 1, row 13: paused past its TTL, it finds its hold lost, cannot extend it, and its late write is refused', async () => {
+  it('row 1, row 13: paused past its TTL, it has lost its hold, and its late write is refused', async () => {
     const store = memoryStore();
     const locks = createLocks(store);
     const write = makeResource();
@@ -39,7 +39,7 @@ describe('a real process', () => {
     holder.child.kill('SIGKILL');
   });
 
-  it('row 2: paused while the grant waits in its kernel buffer, it does not believe the late answer', async () => {
+  it('row 2: paused with the grant in its receive buffer, it does not trust the late answer', async () => {
     const store = memoryStore();
     const locks = createLocks(store);
     let claims = 0;
@@ -65,7 +65,7 @@ describe('a real process', () => {
     waiter.child.kill('SIGKILL');
   });
 
-  it('row 3: an event loop blocked past the TTL finds its hold lost before user code goes on', async () => {
+  it('row 3: blocked past the TTL, it has lost its hold before user code goes on', async () => {
     const store = memoryStore();
     const holder = startScenario('stalledHolder', store);
     const stalled = await holder.heard('stalled');
@@ -93,12 +93,12 @@ describe('a real process', () => {
       expect(hold.fence).toBeGreaterThan(fence as bigint);
       await hold.release();
     }
-    // A busy machine may add to one of them.
+    // On a busy machine one of them may take longer.
     expect(Math.min(...gaps)).toBeLessThan(800 + 1_000);
     expect(Math.max(...gaps)).toBeLessThan(10_000);
   });
 
-  it('row 7: it ends as it would without us: by itself, by exit, by an uncaught error, by a signal', async () => {
+  it('row 7: it ends as usual: by itself, by exit, by an uncaught error, by a signal', async () => {
     const store = memoryStore();
     for (const [scenario, expected] of [
       ['endsByItself', { code: 0, signal: null }],
@@ -116,7 +116,7 @@ describe('a real process', () => {
     expect(await terminated.exited).toEqual({ code: null, signal: 'SIGTERM' });
   });
 
-  it('row 7: a pending acquire and a standing candidate keep it alive, until they end', async () => {
+  it('row 7: a pending acquire and a candidate keep it alive until they end', async () => {
     const store = memoryStore();
     const hold = await createLocks(store).mutex('lock').acquire();
     const waiter = startScenario('waits', store);
@@ -139,7 +139,7 @@ describe('a real process', () => {
     await hold.release();
   });
 
-  it('row 16: with every command failing, nothing goes unhandled', async () => {
+  it('row 16: with every command failing, no rejection is unhandled', async () => {
     const store = memoryStore();
     let down = false;
     const holder = startScenario('surrounded', store, () => {

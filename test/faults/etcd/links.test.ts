@@ -3,15 +3,15 @@ import type { Etcd3 } from 'etcd3';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import { later } from '../../support/patience.ts';
-import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
-import { expectToldInTime, witness } from './witness.ts';
+import { later } from '../../support/waiting/eventually.ts';
+import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
+import { expectLostInTime, witness } from './witness.ts';
 
-/** Links that fail between a client and a healthy cluster. */
-// Most of it is waiting.
+/** Connections that fail between a client and a healthy cluster. */
+// Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
 const atTheEnd = cleanups();
 let cluster: EtcdCluster;
@@ -62,7 +62,7 @@ async function until(what: string, isSo: () => Promise<boolean> | boolean, budge
 
 describe.concurrent('a link to etcd fails', () => {
   for (const way of ['both', 'toClient', 'toServer'] as const) {
-    it(`row 52: a hold over a link that swallows ${way} is lost by its own deadline, before another holds`, async () => {
+    it(`row 52: ${way} swallowed: a hold is lost by its own deadline, before another holds`, async () => {
       const { locks, every } = await proxied();
       const others = locksOn(cluster.client());
       const seen = await firstRenewed((round) =>
@@ -70,13 +70,13 @@ describe.concurrent('a link to etcd fails', () => {
       );
       every((proxy) => proxy.drop(way));
       const next = await seen.next;
-      expectToldInTime(seen, next);
+      expectLostInTime(seen, next);
       every((proxy) => proxy.pass());
       expect(await next.hold.release()).toBe(true);
     });
   }
 
-  it('row 52: a hold on a lease that others shared before has what is left of it, not the full time', async () => {
+  it('row 52: a hold on a shared lease has the time left of that lease, not the full time', async () => {
     for (let round = 0; ; round += 1) {
       const { locks, every } = await proxied();
       const older = await locks.mutex(`older-${round}`).acquire({ ttlMs: 2_000 });
@@ -84,12 +84,13 @@ describe.concurrent('a link to etcd fails', () => {
       const name = `younger-${round}`;
       const seen = await witness(locks, locksOn(cluster.client()), direct, name, 2_000);
       const leases = [await leaseOf(older.name, older.id), await leaseOf(name, seen.hold.id)];
-      // Three seconds were granted for two, and it is shared for one: a machine that stands still at the wrong moment makes two leases of it.
+      // etcd grants three seconds for two, so the lease can be shared for one. On a machine that
+      // pauses at the wrong moment there may be two leases.
       if (leases[0] !== leases[1] && round < 10) continue;
       expect(leases[0]).toBe(leases[1]);
       expect(seen.grantedMs).toBeLessThan(2_400);
       every((proxy) => proxy.drop('both'));
-      expectToldInTime(seen, await seen.next);
+      expectLostInTime(seen, await seen.next);
       every((proxy) => proxy.pass());
       return;
     }
@@ -136,7 +137,7 @@ describe.concurrent('a link to etcd fails', () => {
     expect(await keysOf('lost-claim')).toHaveLength(0);
   });
 
-  it('row 10: a wait that is aborted while its claim is under way leaves nothing', async () => {
+  it('row 10: a wait that is aborted while its claim is pending leaves nothing behind', async () => {
     const { locks, every } = await proxied();
     await warm(locks, 20_000);
     every((proxy) => proxy.holdReplies());
@@ -149,7 +150,7 @@ describe.concurrent('a link to etcd fails', () => {
     await until('the claim was left behind', async () => (await keysOf('abort')).length === 0);
   });
 
-  it('row 54: a waiter whose watch was compacted away while it was cut off still gets in', async () => {
+  it('row 54: a waiter whose watch was compacted while it was cut off still gets the lock', async () => {
     const { locks, every } = await proxied();
     const holder = await locksOn(cluster.client()).mutex('compacted').acquire();
     const waiting = later(locks.mutex('compacted').acquire());
@@ -163,12 +164,12 @@ describe.concurrent('a link to etcd fails', () => {
     every((proxy) => proxy.pass());
     const startedAt = performance.now();
     const hold = await waiting;
-    // Whoever was not woken asks again after ten seconds.
+    // A waiter that was not woken would ask again after ten seconds.
     expect(performance.now() - startedAt).toBeLessThan(9_000);
     await hold.release();
   });
 
-  it('row 54: a watch on a dead link is noticed, and the waiter woken', async () => {
+  it('row 54: a watch over a dead connection is noticed, and the waiter is woken', async () => {
     const { locks, every } = await proxied();
     const holder = await locksOn(cluster.client()).mutex('dead-watch').acquire();
     const waiting = later(locks.mutex('dead-watch').acquire());
@@ -184,8 +185,8 @@ describe.concurrent('a link to etcd fails', () => {
   });
 });
 
-describe.concurrent('somebody meddles with leases', () => {
-  it('row 49: a waiter whose lease was revoked in line is not told that it holds, and takes its place again', async () => {
+describe.concurrent('leases are revoked and keys are deleted from outside', () => {
+  it('row 49: a waiter whose lease was revoked is not granted, and enters the queue again', async () => {
     const store = etcdStore(cluster.client());
     atTheEnd(() => store.close());
     const request = (id: string) =>
@@ -198,21 +199,21 @@ describe.concurrent('somebody meddles with leases', () => {
         note: '',
         fenceAbove: 0n,
       }) as const;
-    // Each on a connection of its own, so that they share no lease.
+    // Each has a client of its own, so that they share no lease.
     const others = [etcdStore(cluster.client()), etcdStore(cluster.client())] as const;
     atTheEnd(async () => void (await Promise.all(others.map((other) => other.close()))));
     const [holder, waiter, later] = [request('holder#a'), request('waiter#b'), request('later#c')];
     await others[0].claim(holder);
-    expect((await store.claim(waiter)).granted).toBe(false);
-    expect((await others[1].claim(later)).granted).toBe(false);
     let woken = 0;
-    await store.watch(waiter, () => {
+    const wake = (): void => {
       woken += 1;
-    });
+    };
+    expect((await store.claim(waiter, undefined, { wake })).granted).toBe(false);
+    expect((await others[1].claim(later)).granted).toBe(false);
     await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked-waiter', 'waiter#b') });
-    await until('the waiter was not told that its place is gone', () => woken > 0);
+    await until('the waiter was not woken', () => woken > 0);
     await others[0].release(holder);
-    // Nobody is ahead of its old place any more, and still it does not hold: the lock is the next one's.
+    // Nothing is ahead of its old queue position, but the next waiter holds the lock.
     expect((await store.claim(waiter)).granted).toBe(false);
     const granted = await others[1].claim(later);
     expect(granted.granted).toBe(true);
@@ -221,18 +222,18 @@ describe.concurrent('somebody meddles with leases', () => {
     expect(last.granted && granted.granted && last.fence > granted.fence).toBe(true);
   });
 
-  it('row 51: a hold whose lease was revoked is lost within one renewal, though the lease is kept alive', async () => {
+  it('row 51: a hold whose lease was revoked is lost within one renewal, despite keep-alives', async () => {
     const locks = locksOn(cluster.client());
     const hold = await locks.mutex('revoked').acquire({ ttlMs: 6_000 });
     await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked', hold.id) });
     const startedAt = performance.now();
     await until('the holder was not told', () => hold.signal.aborted);
-    // It is renewed every two seconds or so.
+    // The hold is renewed about every two seconds.
     expect(performance.now() - startedAt).toBeLessThan(6_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
   });
 
-  it('row 51: a key that was deleted, or made again by another, is no hold of ours', async () => {
+  it('row 51: a key that was deleted, or created again by another program, is not held', async () => {
     const locks = locksOn(cluster.client());
     const hold = await locks.mutex('remade').acquire({ ttlMs: 6_000 });
     const key = `holdfast/remade/x~${hold.id}`;
@@ -240,13 +241,13 @@ describe.concurrent('somebody meddles with leases', () => {
     await direct.put(key).value('');
     await until('the holder was not told', () => hold.signal.aborted);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
-    // Nor does our release remove it.
+    // Nor does a release remove the other program's key.
     expect(await hold.release()).toBe(false);
     expect(await direct.get(key)).not.toBeNull();
     await direct.delete().key(key);
   });
 
-  it('row 54b: one second is asked for and two are granted: the hold goes by what was granted', async () => {
+  it('row 54b: one second is asked for and two are granted: the hold counts the granted time', async () => {
     const locks = locksOn(cluster.client());
     const seen = await witness(locks, locksOn(cluster.client()), direct, 'short', 1_000);
     const { TTL, grantedTTL } = await direct.leaseClient.leaseTimeToLive({

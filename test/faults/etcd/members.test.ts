@@ -1,63 +1,84 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Etcd3 } from 'etcd3';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
-import { later } from '../../support/patience.ts';
-import { renewed } from '../../support/renewed.ts';
-import { crash } from '../../support/servers/crash.ts';
-import { type EtcdCluster, type EtcdMember, startEtcdCluster } from '../../support/servers/etcd.ts';
-import { expectToldAfterSleep, expectToldInTime, witness } from './witness.ts';
+import type { EtcdMember } from '../../../src/torture/servers/etcd.ts';
+import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
+import { expectLostInTime, expectToldAfterSleep, witness } from './witness.ts';
 
-/** Members that die, sleep and come back. One after the other on one cluster. */
-let cluster: EtcdCluster;
-beforeAll(async () => {
-  cluster = await startEtcdCluster();
-});
-afterAll(() => cluster?.stop());
+/**
+ * Members that die, sleep and come back. Most of the time is spent waiting, so every test has a
+ * cluster of its own and all run at once.
+ */
+class Subject implements AsyncDisposable {
+  readonly #all: Locks[] = [];
+  readonly cluster: EtcdCluster;
+  readonly leader: EtcdMember;
+  readonly followers: readonly [EtcdMember, EtcdMember];
 
-function locksOn(client: Etcd3): Locks {
-  const locks = createLocks(etcdStore(client), { waitMs: 60_000 });
-  onTestFinished(() => locks.close({ drainMs: 0 }));
-  return locks;
-}
+  static async start(): Promise<Subject> {
+    const cluster = await startEtcdCluster();
+    await cluster.writable();
+    return new Subject(cluster, await cluster.leader());
+  }
 
-const clientOf = (members: readonly EtcdMember[]): Etcd3 =>
-  cluster.client({ hosts: members.map((member) => `http://${member.address}`) });
+  constructor(cluster: EtcdCluster, leader: EtcdMember) {
+    this.cluster = cluster;
+    this.leader = leader;
+    const [a, b] = cluster.members.filter((member) => member !== leader);
+    if (a === undefined || b === undefined) throw new Error('three members are needed');
+    this.followers = [a, b];
+  }
 
-async function parts(): Promise<{ leader: EtcdMember; followers: [EtcdMember, EtcdMember] }> {
-  await cluster.writable();
-  const leader = await cluster.leader();
-  const [a, b] = cluster.members.filter((member) => member !== leader);
-  if (a === undefined || b === undefined) throw new Error('three members are needed');
-  return { leader, followers: [a, b] };
+  clientOf(members: readonly EtcdMember[]): Etcd3 {
+    return this.cluster.client({ hosts: members.map((member) => `http://${member.address}`) });
+  }
+
+  locksOn(client: Etcd3): Locks {
+    const locks = createLocks(etcdStore(client), { waitMs: 60_000 });
+    this.#all.push(locks);
+    return locks;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#all.map((locks) => locks.close({ drainMs: 0 })));
+    await this.cluster.stop();
+  }
 }
 
 /** Stops the member for a while, as a paused machine is. */
 async function asleep(member: EtcdMember, ms: number): Promise<void> {
-  onTestFinished(() => member.server.kill('SIGCONT'));
   member.server.kill('SIGSTOP');
   await sleep(ms);
   member.server.kill('SIGCONT');
 }
 
-let count = 0;
-const freshName = (): string => `members-${count++}`;
+async function crash({ server }: EtcdMember): Promise<void> {
+  server.kill('SIGKILL');
+  await server.exited();
+}
 
-describe('a member of etcd fails', () => {
+describe.concurrent('a member of etcd fails', () => {
   it('row 50: the leader sleeps longer than the TTL, and holders talk to it and to a follower', {
     timeout: 90_000,
   }, async () => {
-    const { leader, followers } = await parts();
-    const others = clientOf(followers);
-    const holders = [clientOf([leader]), clientOf([followers[0]])];
+    await using subject = await Subject.start();
+    const { leader, followers } = subject;
+    const others = subject.clientOf(followers);
+    const holders = [subject.clientOf([leader]), subject.clientOf([followers[0]])];
     const all = await Promise.all(
-      holders.map((client) => witness(locksOn(client), locksOn(others), others, freshName(), 4_000)),
+      holders.map((client, n) =>
+        witness(subject.locksOn(client), subject.locksOn(others), others, `slept-${n}`, 4_000),
+      ),
     );
     await asleep(leader, 6_500);
     await sleep(2_000);
     for (const seen of all) {
-      // The lease lives on at the next leader or it does not; in both cases the holder knows before anybody else can hold. Kept: then it is ours until we give it up.
+      // The lease lives on at the next leader, or it ends. In both cases the holder is told before
+      // another can hold. A lease that lives on keeps the hold until it is released.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
       const next = await seen.next;
       if (seen.lostAt() !== null) expectToldAfterSleep(seen, next, 5_000);
@@ -69,10 +90,18 @@ describe('a member of etcd fails', () => {
   it('row 51: a leader that slept answers for leases it no longer rules: its word does not prolong a hold', {
     timeout: 90_000,
   }, async () => {
-    const { leader, followers } = await parts();
-    const others = clientOf(followers);
-    const seen = await witness(locksOn(clientOf([leader])), locksOn(others), others, freshName(), 6_500);
-    // Long enough for another leader, short enough that answers to the keep-alives that wait in its socket come in time to be believed.
+    await using subject = await Subject.start();
+    const { leader, followers } = subject;
+    const others = subject.clientOf(followers);
+    const seen = await witness(
+      subject.locksOn(subject.clientOf([leader])),
+      subject.locksOn(others),
+      others,
+      'members',
+      6_500,
+    );
+    // Long enough for another leader to be elected. Short enough that the old leader, once awake,
+    // answers the keep-alives in its socket before they have timed out.
     await asleep(leader, 4_000);
     const until = performance.now() + 7_000;
     while (performance.now() < until && seen.lostAt() === null) await sleep(50);
@@ -83,86 +112,96 @@ describe('a member of etcd fails', () => {
   });
 
   it('row 54: a leader that is killed costs no hold and no waiter', { timeout: 60_000 }, async () => {
-    const { leader } = await parts();
-    const [first, second] = [locksOn(cluster.client()), locksOn(cluster.client())];
-    const name = freshName();
+    await using subject = await Subject.start();
+    const { cluster, leader } = subject;
+    const [first, second] = [subject.locksOn(cluster.client()), subject.locksOn(cluster.client())];
+    const name = 'members';
     const hold = await first.mutex(name).acquire({ ttlMs: 10_000 });
     const waiting = later(second.mutex(name).acquire());
-    await expect.poll(async () => (await first.inspect(name)).waiters.length).toBe(1);
-    const { back } = await crash(leader.server);
-    // By the next leader.
+    await eventually('the waiter', async () => (await first.inspect(name)).waiters.length === 1);
+    await crash(leader);
+    // The next leader answers this renewal.
     await renewed(hold);
     expect(await hold.release()).toBe(true);
     const next = await waiting;
     expect(next.fence).toBeGreaterThan(hold.fence);
-    await back();
+    await leader.server.start();
     expect(await next.release()).toBe(true);
   });
 
   it('row 54: a waiter on the member that dies is woken all the same', { timeout: 60_000 }, async () => {
-    const { followers } = await parts();
+    await using subject = await Subject.start();
+    const { followers } = subject;
     const [lost, left] = followers;
-    const name = freshName();
-    const locks = locksOn(clientOf([left]));
+    const name = 'members';
+    const locks = subject.locksOn(subject.clientOf([left]));
     const hold = await locks.mutex(name).acquire({ ttlMs: 20_000 });
     const waiting = later(
-      locksOn(clientOf([lost, left]))
+      subject
+        .locksOn(subject.clientOf([lost, left]))
         .mutex(name)
         .acquire(),
     );
-    await expect.poll(async () => (await locks.inspect(name)).waiters.length).toBe(1);
-    // And listens.
+    await eventually('the waiter', async () => (await locks.inspect(name)).waiters.length === 1);
+    // Its watch is established by then.
     await sleep(300);
-    const { back } = await crash(lost.server);
+    await crash(lost);
     await hold.release();
     const startedAt = performance.now();
     const next = await waiting;
     expect(performance.now() - startedAt).toBeLessThan(20_000);
-    await back();
+    await lost.server.start();
     await next.release();
   });
 
-  it('row 54: the majority is lost: the holder is told in time, nobody else holds, and it goes on when the majority is back', {
+  it('row 54: the majority is lost: the holder is told in time, nobody else holds, then it goes on', {
     timeout: 90_000,
   }, async () => {
-    const { leader, followers } = await parts();
+    await using subject = await Subject.start();
+    const { cluster, leader, followers } = subject;
     const others = cluster.client();
-    const seen = await witness(locksOn(cluster.client()), locksOn(others), others, freshName(), 3_000);
+    const seen = await witness(
+      subject.locksOn(cluster.client()),
+      subject.locksOn(others),
+      others,
+      'members',
+      3_000,
+    );
     let granted = false;
     const first = seen.next.then(() => {
       granted = true;
     });
     first.catch(() => {});
-    const killed = [await crash(leader.server), await crash(followers[0].server)];
-    await expect.poll(() => seen.lostAt(), { message: 'the holder was not told' }).not.toBeNull();
-    // Longer than what was granted lasts.
+    const killed = [leader, followers[0]];
+    await Promise.all(killed.map(crash));
+    await eventually('the holder is told', () => seen.lostAt() !== null);
+    // Longer than the lease that was granted.
     await sleep(2_500);
     expect(granted, 'a minority has granted a lock').toBe(false);
-    await Promise.all(killed.map(({ back }) => back()));
+    await Promise.all(killed.map(({ server }) => server.start()));
     const next = await seen.next;
-    expectToldInTime(seen, next);
+    expectLostInTime(seen, next);
     await next.hold.release();
   });
 
   it('rule 8: a cluster that was rebuilt from nothing is refused, not believed', {
     timeout: 60_000,
   }, async () => {
-    const rebuilt = await startEtcdCluster({ members: 1 });
-    onTestFinished(() => rebuilt.stop());
-    const { header } = await cluster.client().put('revision').value('');
+    await using rebuilt = await startEtcdCluster({ members: 1 });
     const store = etcdStore(rebuilt.client());
-    onTestFinished(() => store.close());
     const request = {
       name: 'rebuilt',
       id: 'me#1',
       mode: { kind: 'exclusive' },
       ttlMs: 5_000,
       note: '',
-      fenceAbove: BigInt(header.revision) + 1_000n,
+      // Far above what a cluster that has just been started gives.
+      fenceAbove: 1_000_000n,
     } as const;
     for (const wait of [false, true]) {
       await expect(store.claim({ ...request, wait })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
       expect(await store.read('rebuilt')).toEqual([]);
     }
+    await store.close();
   });
 });

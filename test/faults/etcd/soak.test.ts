@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
+import { soak } from '../../support/faults/soak.ts';
 import { startEtcdCluster } from '../../support/servers/etcd.ts';
-import { soak } from '../../support/soak.ts';
 
 it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
   timeout: 120_000,

@@ -1,10 +1,10 @@
 import type { Etcd3 } from 'etcd3';
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
-import { expectToldInTime as expectTold, type Witness } from '../../support/told-in-time.ts';
+import { expectLostInTime as expectTold, type Witness } from '../../support/faults/lost-in-time.ts';
 
 interface EtcdWitness extends Witness {
-  /** What was left of the first hold when it was given. */
+  /** The time left of the first hold when it was granted. */
   readonly grantedMs: number;
 }
 
@@ -35,18 +35,19 @@ export async function witness(
       await watcher.cancel().catch(() => {});
       return { hold: other, at };
     });
-  // A test that fails before it asks for this ends with its own failure, not with this one.
+  // A test that fails before it awaits `next` must end with its own failure.
   next.catch(() => {});
   return { hold, grantedMs, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 
 /** For a loss by time: the holder was told before another could hold. */
-export const expectToldInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
+export const expectLostInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
   expectTold(seen, next, 'expired');
 
 /**
- * The same where a leader wakes up. The servers before 3.4.31 have a bug (#15247) by which it then revokes leases that live on at its successor: no loss by time but interference, which
- * the holder learns of within one renewal.
+ * The same where a paused leader goes on. Servers before 3.4.31 have a bug (#15247): that leader
+ * revokes leases that live on at its successor. Such a loss is not one by time, and the holder
+ * learns of it within one renewal.
  */
 export function expectToldAfterSleep(
   seen: Witness,
@@ -54,7 +55,7 @@ export function expectToldAfterSleep(
   renewalMs: number,
 ): void {
   if ((seen.hold.signal.reason as { how?: unknown } | undefined)?.how !== 'taken') {
-    expectToldInTime(seen, next);
+    expectLostInTime(seen, next);
     return;
   }
   expect((seen.lostAt() ?? 0) - (seen.removedAt() ?? next.at)).toBeLessThan(renewalMs);

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
-import { later } from '../../support/patience.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+import { later } from '../../support/waiting/eventually.ts';
 
 let server: PostgresServer;
 let stage: AdvisoryStage;
@@ -27,7 +27,7 @@ interface Seen {
   readonly at: number;
 }
 
-/** Several tasks of several processes take one lock again and again; those who share it now and then. */
+/** Several tasks in several processes take one lock repeatedly, sometimes shared. */
 async function contend(
   processes: readonly Locks[],
   untilMs: number,
@@ -67,14 +67,15 @@ describe('many processes on one advisory lock', () => {
       .toBe(4);
   }, 30_000);
 
-  it('row 40: sessions that are ended at random cost holds and never a fence, and everybody goes on', async () => {
+  it('row 40: sessions that end at random lose holds, but fences rise and tasks continue', async () => {
     const processes = [1, 2, 3, 4].map(() => stage.locks());
     const endMs = performance.now() + 3_000;
     const nemesis = (async () => {
       while (performance.now() < endMs - 200) {
         await sleep(100);
         await stage.query(
-          "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' ORDER BY random() LIMIT 1",
+          `SELECT pg_terminate_backend(pid) FROM pg_locks
+            WHERE locktype = 'advisory' ORDER BY random() LIMIT 1`,
         );
       }
     })();

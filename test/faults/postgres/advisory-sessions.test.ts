@@ -7,11 +7,11 @@ import {
   AdvisoryStore,
   postgresAdvisoryStore,
 } from '../../../src/stores/postgres/advisory/advisory-store.ts';
-import { dialUrl } from '../../../src/stores/postgres/dial.ts';
-import type { Dial, Statement } from '../../../src/stores/postgres/wire.ts';
+import { connectionFactoryFromUrl } from '../../../src/stores/postgres/connection-factory.ts';
+import type { ConnectionFactory, Statement } from '../../../src/stores/postgres/driver-connection.ts';
 import { request } from '../../../src/testing/store-case.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 
@@ -62,7 +62,7 @@ async function becomeStandby(primary: PostgresServer): Promise<void> {
 }
 
 describe('the session of advisory locks ends', () => {
-  it('row 40: a terminated backend is told at once, another holds, and the store goes on', async () => {
+  it('row 40: the loss of a terminated backend is reported at once, and the store continues', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const other = await a.mutex('bystander').acquire();
     const { hold, loss, next } = await contend(a, b, 'terminated');
@@ -112,45 +112,45 @@ describe('the session of advisory locks ends', () => {
     }
   });
 
-  it('row 40: who waits over a session that ends is told, and stands in line again over the next', async () => {
+  it('row 40: a waiter whose session ends is woken, and enters the queue again', async () => {
     const [a, b] = [stage.store(), stage.store()];
     const held = request('line');
     await a.claim(held);
     const waiter = request('line', { wait: true });
-    await b.claim(waiter);
     let told = 0;
-    await b.watch(waiter, () => {
+    const wake = (): void => {
       told += 1;
-    });
+    };
+    await b.claim(waiter, undefined, { wake });
     const [holder] = await stage.sessionsWith('line');
     await stage.query(
       "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> $1",
       [holder],
     );
     await expect.poll(() => told).toBe(1);
-    expect((await b.claim(waiter)).granted).toBe(false);
+    expect((await b.claim(waiter, undefined, { wake })).granted).toBe(false);
     await a.release(held);
     await expect.poll(() => told).toBeGreaterThan(1);
     expect((await b.claim(waiter)).granted).toBe(true);
   });
 
-  it('row 40: who begins to listen to a hold is told that its session has ended, also when there is another by now', async () => {
+  it('row 40: the holder is woken when its session has ended, and no other holder is', async () => {
     const store = stage.store();
     const [lost, kept] = [request('listened to'), request('meanwhile')];
-    await store.claim(lost);
+    const woken: string[] = [];
+    const claim = (each: typeof lost) =>
+      store.claim(each, undefined, { wake: () => void woken.push(each.name) });
+    await claim(lost);
     const [pid] = await stage.sessionsWith(lost.name);
     await stage.query('SELECT pg_terminate_backend($1)', [pid]);
-    await expect.poll(() => store.renew(lost, { ttlMs: 1_000 }).catch(() => null)).toEqual({ held: false });
-    expect(await store.claim(kept)).toMatchObject({ granted: true });
-    const woken: string[] = [];
-    const watches = await Promise.all(
-      [lost, kept].map(({ name, id }) => store.watch({ name, id }, () => woken.push(name))),
-    );
-    expect(woken).toEqual([lost.name]);
-    await Promise.all(watches.map((watch) => watch[Symbol.asyncDispose]()));
+    await expect
+      .poll(() => store.renew(lost, { ttlMs: 1_000 }).catch(() => null))
+      .toEqual({ held: false, how: 'session' });
+    expect(await claim(kept)).toMatchObject({ granted: true });
+    await expect.poll(() => woken).toEqual([lost.name]);
   });
 
-  it('row 44: an immediate restart loses every hold at once, and those who wait get in afterwards', async () => {
+  it('row 44: an immediate restart loses every hold at once; waiters are granted later', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const { hold, loss, next } = await contend(a, b, 'restarted');
     const at = performance.now();
@@ -180,7 +180,7 @@ describe('the session of advisory locks ends', () => {
   }, 30_000);
 });
 
-describe('somebody stands between', () => {
+describe('a pooler', () => {
   for (const mode of ['transaction', 'session'] as const) {
     it(`row 39: a pooler in ${mode} mode is refused with what to do, and nothing stays locked`, async () => {
       const pooler = await startPgbouncer({ port: server.port, mode, poolSize: 2 });
@@ -198,21 +198,21 @@ describe('somebody stands between', () => {
     });
   }
 
-  it('row 39: a pooler that gives itself out for the server is found out by the locks of the session that it shares', async () => {
+  it('row 39: that reports the right process id is detected by the locks of the shared session', async () => {
     const pooler = await startPgbouncer({ port: server.port, mode: 'transaction', poolSize: 1 });
     const pooled = new URL(stage.url);
     pooled.port = String(pooler.port);
-    const dial = await dialUrl(pooled.href);
-    const look = dial({ onNotification() {}, onClose() {} });
+    const connect = await connectionFactoryFromUrl(pooled.href);
+    const look = connect({ onNotification() {}, onClose() {} });
     await look.connect();
     const [row] = await look.run({ text: 'SELECT pg_backend_pid()::text' });
     await look.close();
-    const disguised: Dial = (hearing) =>
-      new Proxy(dial(hearing), {
-        get: (wire, name) => {
+    const disguised: ConnectionFactory = (hearing) =>
+      new Proxy(connect(hearing), {
+        get: (driver, name) => {
           if (name === 'processId') return Number(row?.[0]);
-          const value: unknown = Reflect.get(wire, name, wire);
-          return typeof value === 'function' ? value.bind(wire) : value;
+          const value: unknown = Reflect.get(driver, name, driver);
+          return typeof value === 'function' ? value.bind(driver) : value;
         },
       });
     const [a, b] = [new AdvisoryStore(disguised, {}), new AdvisoryStore(disguised, {})];
@@ -222,33 +222,33 @@ describe('somebody stands between', () => {
     await pooler.stop();
   });
 
-  it('row 39: another process behind the connection is noticed by the next statement, and the holds are lost', async () => {
-    const dial = await dialUrl(stage.url);
+  it('row 39: that changes the server process is detected by the next statement', async () => {
+    const connect = await connectionFactoryFromUrl(stage.url);
     let isSwitched = false;
-    const switching: Dial = (hearing) => {
-      const [first, second] = [dial(hearing), dial({ onNotification() {}, onClose() {} })];
+    const switching: ConnectionFactory = (hearing) => {
+      const [first, second] = [connect(hearing), connect({ onNotification() {}, onClose() {} })];
       const connected = second.connect();
       return new Proxy(first, {
-        get: (wire, name) => {
+        get: (driver, name) => {
           if (name === 'run' && isSwitched)
             return async (statement: Statement) => await connected.then(() => second.run(statement));
-          const value: unknown = Reflect.get(wire, name, wire);
-          return typeof value === 'function' ? value.bind(wire) : value;
+          const value: unknown = Reflect.get(driver, name, driver);
+          return typeof value === 'function' ? value.bind(driver) : value;
         },
       });
     };
     const store = new AdvisoryStore(switching, {});
     const held = request('switched');
-    await store.claim(held);
     let told = 0;
-    await store.watch(held, () => {
+    const wake = (): void => {
       told += 1;
-    });
+    };
+    await store.claim(held, undefined, { wake });
     isSwitched = true;
     await expect(store.claim(request('other'))).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
     expect(told).toBe(1);
     isSwitched = false;
-    expect(await store.renew(held, { ttlMs: 1_000 })).toEqual({ held: false });
+    expect(await store.renew(held, { ttlMs: 1_000 })).toEqual({ held: false, how: 'session' });
     await store.close();
     await stage.query(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'",

@@ -3,13 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
+import { startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import { findProgram } from '../../../src/torture/servers/find.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
-import { startFaultProxy } from '../../support/fault-proxy.ts';
-import { renewed } from '../../support/renewed.ts';
-import { findProgram } from '../../support/servers/find.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
 
-/** Losses by time: each takes as long as a hold is trusted, so all of them begin together, and each test waits for its own. */
+/** Each loss takes as long as a hold is trusted, so all of them start together. */
 let server: PostgresServer;
 let stage: AdvisoryStage;
 const running = new Map<string, Promise<void>>();
@@ -43,7 +43,7 @@ async function swallow(way: 'both' | 'toClient' | 'toServer'): Promise<void> {
   const lostAt = await lost;
   // Eight seconds, and room for a busy machine.
   expect(lostAt - silentAt).toBeLessThan(12_000);
-  // The proxy passes on that we have hung up, so the server frees the lock: no earlier than we were told.
+  // The proxy closes its connection to the server too, which then frees the lock: not before the loss.
   expect(lostAt).toBeLessThanOrEqual(await next);
   expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
   proxy.pass();
@@ -88,7 +88,8 @@ async function leaveIdle(): Promise<void> {
 
 async function vanish(): Promise<void> {
   findProgram({ title: 'ip', binary: 'ip', folders: ['/usr/sbin', '/sbin'], packages: ['iproute2'] });
-  // Server and holder in a network of their own, whose only link, its loopback, goes down; the witness comes over a local socket.
+  // Server and holder are in a network namespace whose loopback goes down. The witness uses a local
+  // socket.
   const script = fileURLToPath(new URL('./support/vanished-host.ts', import.meta.url));
   const args = ['-n', process.execPath, '--import', 'tsx', script];
   const { stdout } = await promisify(execFile)('unshare', args, { timeout: 60_000 });

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bindFence } from '../../../src/stores/postgres/index.ts';
+import { makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually, later } from '../../support/patience.ts';
-import { renewed } from '../../support/renewed.ts';
-import { makeClockShim } from '../../support/servers/clock-shim.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
 
 const HOUR = 3_600;
 const shim = makeClockShim();
@@ -27,7 +27,7 @@ async function setClock(seconds: number): Promise<void> {
 }
 
 describe('row 47: the server’s clock is set forward', () => {
-  it('others may hold, the first are told within one renewal, fences rise, and a late write is refused', async () => {
+  it('the first holder is told within one renewal, fences rise, and a late write is refused', async () => {
     await setClock(0);
     const locks = stage.locks({ ttlMs: 4_000 });
     const others = stage.locks({ ttlMs: 4_000 });
@@ -52,7 +52,7 @@ describe('row 47: the server’s clock is set forward', () => {
     await expect(bindFence(client, hold)).rejects.toMatchObject({ code: 'STALE_FENCE' });
     await client.end();
     await eventually('the first are told', () => hold.signal.aborted && reader.signal.aborted, 12_000);
-    // Nobody who was granted it by the new clock is disturbed by the jump.
+    // Holds that were granted by the new clock are not affected by the jump.
     await Promise.all([renewed(next), renewed(writer)]);
     expect(await next.release()).toBe(true);
     expect(await writer.release()).toBe(true);
@@ -89,7 +89,7 @@ describe('row 47: the server’s clock is set back', () => {
     await Promise.all([next.release(), again.release()]);
   });
 
-  it('no hold of a dead process is kept for longer than it asked for, from when somebody wants it', async () => {
+  it('the hold of a dead process ends within its TTL, counted from the next claim', async () => {
     await setClock(HOUR);
     const locks = stage.locks({ ttlMs: 1_000, renew: false });
     const others = stage.locks({ ttlMs: 1_000, waitMs: 20_000 });
@@ -119,14 +119,14 @@ describe('row 47: the server’s clock is set back', () => {
     const store = stage.store();
     const first = request('called');
     expect(await store.claim(first)).toMatchObject({ granted: true });
-    // As behind a pooler, where nobody listens and the server cannot tell who has gone.
+    // As behind a pooler, where the server cannot tell which waiters are dead.
     expect(await store.claim(request('called', { wait: true }))).toMatchObject({ granted: false });
     await store.release(first);
     await setClock(0);
     expect(await store.claim(request('called'))).toMatchObject({ granted: true });
   });
 
-  it('who looked at the clock before a renewal, and was stopped then, does not shorten the lease', async () => {
+  it('a claim that read the clock before a renewal does not cut the lease', async () => {
     await setClock(0);
     const store = stage.store();
     const [mine, read] = [
@@ -137,7 +137,8 @@ describe('row 47: the server’s clock is set back', () => {
     await store.claim(read);
     for (const { name } of [mine, read]) {
       await stage.query(
-        `SELECT holdfast.claim_in_line(l, clock_timestamp() - interval '50 seconds', 'late', 1000, false, 0, 0, '', 0, 100, NULL)
+        `SELECT holdfast.claim_in_queue(
+            l, clock_timestamp() - interval '50 seconds', 'late', 1000, false, 0, 0, '', 0, 100, NULL)
           FROM holdfast.locks l WHERE l.name = $1`,
         [name],
       );

@@ -3,8 +3,8 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { start, stopAll } from '../../cli/support/holdfast.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually, later } from '../../support/patience.ts';
-import { renewed } from '../../support/renewed.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
 
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
 let stage: LeaseStage;
@@ -17,7 +17,8 @@ afterAll(() => stage[Symbol.asyncDispose]());
 /** Ends every session of ours, as an administrator would. */
 const terminate = (): Promise<unknown> =>
   stage.query(
-    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`,
   );
 
 describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) => {
@@ -45,7 +46,7 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
     expect(performance.now() - startedMs).toBeLessThan(15_000);
   });
 
-  it('idle_session_timeout ends idle connections, and nobody notices', async () => {
+  it('idle_session_timeout ends idle connections, and no call fails', async () => {
     const role = `idle_${library === 'pg.Pool' ? 1 : 2}`;
     await stage.query(`CREATE ROLE ${role} SUPERUSER LOGIN`);
     await stage.query(`ALTER ROLE ${role} SET idle_session_timeout = '200ms'`);
@@ -58,13 +59,14 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
   });
 });
 
-it('row 40: no statement of ours leaves a transaction open, so idle_in_transaction_session_timeout ends nothing', async () => {
+it('row 40: no transaction stays open, so idle_in_transaction_session_timeout ends none', async () => {
   const locks = stage.locks({ ttlMs: 900 });
   const hold = await locks.mutex('open').acquire();
   const pending = later(locks.mutex('open').acquire());
   for (let n = 0; n < 10; n += 1) {
     const open = await stage.query(
-      "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+      `SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
     );
     expect(open).toEqual([]);
     await sleep(50);
@@ -73,7 +75,7 @@ it('row 40: no statement of ours leaves a transaction open, so idle_in_transacti
   await (await pending).release();
 });
 
-it('a pool of size 1 that is in the middle of a transaction keeps no lock from being taken, renewed or released', async () => {
+it('locks are taken, renewed and released while the only connection of the pool is in use', async () => {
   const pool = new pg.Pool({ connectionString: stage.url, max: 1 });
   const client = await pool.connect();
   await client.query('CREATE TABLE stock (n int); INSERT INTO stock VALUES (1)');
@@ -145,7 +147,7 @@ it('a waiter that does not come when it is called is passed over after five seco
   const next = await pending;
   expect(performance.now() - startedMs).toBeGreaterThan(4_500);
   expect(performance.now() - startedMs).toBeLessThan(15_000);
-  // It was not forgotten for good: who asks again stands in line again.
+  // A waiter that asks again enters the queue again.
   expect(await silent.claim(waiter)).toMatchObject({ granted: false });
   await next.release();
   expect(await silent.claim(waiter)).toMatchObject({ granted: true });

@@ -38,7 +38,7 @@ class Writer {
     this.#child.on('message', (word: Word) => this.said.push(word));
   }
 
-  /** Stops it in the middle of a hold, at whatever it is doing, for longer than the lease. Resolves to the fence of that hold. */
+  /** Stops the process during a hold for longer than the lease. Resolves to the fence of that hold. */
   async pause(work: () => Promise<void>): Promise<bigint> {
     const before = this.said.length;
     await eventually('it writes', () => this.said.slice(before).some(({ say }) => say === 'wrote'));
@@ -61,12 +61,12 @@ class Writer {
   }
 }
 
-it('a holder that is stopped in the middle of its work is followed, told at once when it goes on, and its late writes are refused', async () => {
+it('a stopped holder is replaced, told when it continues, and its late writes are refused', async () => {
   await stage.locks().mutex('warm').acquire();
   await stage.query(
     'CREATE TABLE ledger (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint, writer text)',
   );
-  // As every database should have it: who is stopped inside a transaction keeps the next one waiting until then.
+  // A process that is stopped inside a transaction blocks the next holder until this time-out.
   const database = new URL(stage.url).pathname.slice(1);
   await stage.query(`ALTER DATABASE ${database} SET idle_in_transaction_session_timeout = '500ms'`);
   const [a, b] = [new Writer('a'), new Writer('b')];
@@ -75,7 +75,7 @@ it('a holder that is stopped in the middle of its work is followed, told at once
       String((await stage.query('SELECT coalesce(max(fence), 0)::text AS fence FROM ledger'))[0]?.fence),
     );
   const codes = new Set<string | undefined>();
-  // Most pauses fall between two transactions. One that falls into a transaction proves less: the server has ended that.
+  // Most pauses fall between two transactions. The server ends a transaction that is paused.
   for (let round = 0; round < 3 || (round < 8 && !codes.has('STALE_FENCE')); round += 1) {
     await eventually('one of them writes', () => a.newestFence !== b.newestFence);
     const writer = a.newestFence > b.newestFence ? a : b;

@@ -3,11 +3,11 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually, later } from '../../support/patience.ts';
-import { makePool } from '../../support/postgres-subject.ts';
+import { makePool } from '../../support/clients/postgres-pools.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
-import type { Server } from '../../support/servers/server.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
 
 let stage: LeaseStage;
 let poolers: Record<'session' | 'transaction', Server>;
@@ -62,7 +62,7 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     },
   );
 
-  it('waiters poll and get in, in order; it is said once in a process; nothing is left on shared connections', async () => {
+  it('waiters poll, in order; one warning is emitted; shared connections keep no state', async () => {
     const url = through('transaction');
     const advisory = (): Promise<unknown[]> =>
       stage.query(
@@ -87,25 +87,28 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     const client = new pg.Client(url);
     await client.connect();
     const { rows } = await client.query(
-      "SELECT name FROM pg_prepared_statements WHERE name LIKE 'holdfast%' UNION ALL SELECT pg_listening_channels()",
+      `SELECT name FROM pg_prepared_statements WHERE name LIKE 'holdfast%'
+        UNION ALL SELECT pg_listening_channels()`,
     );
     expect(rows).toEqual([]);
     await client.end();
   });
 
-  it('a release wakes the next waiter of the same process, and a reader the next reader, without any poll', async () => {
+  it('a release wakes the next waiter of its process without a poll, and so does a reader', async () => {
     // Its timers never fire.
     const clock = virtualClock();
     const store = postgresLeaseStore(makePool('pg.Pool', through('transaction')), { clock });
+    // From here on it knows that nothing can be heard.
+    await (await store.watch({ name: 'other' }, () => {}))[Symbol.asyncDispose]();
     const first = request('next');
     await store.claim(first);
     const queue = [1, 2, 3].map(() => request('next', { wait: true, mode: { kind: 'shared' } }));
     const woken: number[] = [];
-    const watches = [];
     for (const [n, each] of queue.entries()) {
-      expect(await store.claim(each)).toMatchObject({ granted: false });
-      watches.push(await store.watch(each, () => woken.push(n)));
+      const waiter = { wake: () => void woken.push(n) };
+      expect(await store.claim(each, undefined, waiter)).toMatchObject({ granted: false });
     }
+    expect(woken).toEqual([]);
     await store.release(first);
     for (const [n, each] of queue.entries()) {
       await eventually(`${n} is woken`, async () => {
@@ -113,8 +116,8 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
         return woken.includes(n);
       });
       expect(await store.claim(each)).toMatchObject({ granted: true });
-      await watches[n]?.[Symbol.asyncDispose]();
     }
+    expect(woken).toEqual([0, 1, 2]);
     await store.close();
   });
 
@@ -125,13 +128,15 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     await Promise.all(claims.map((each) => store.claim(each)));
     // The column is there from PostgreSQL 15 on.
     const [row] = await stage.query(
-      `SELECT sum(calls) > 0 AS counted, coalesce(sum((to_jsonb(s) ->> 'jit_functions')::int8), 0)::int AS compiled
-        FROM pg_stat_statements AS s WHERE query LIKE 'INSERT INTO holdfast.locks%' OR query LIKE 'INSERT INTO "holdfast".locks%'`,
+      `SELECT sum(calls) > 0 AS counted,
+          coalesce(sum((to_jsonb(s) ->> 'jit_functions')::int8), 0)::int AS compiled
+        FROM pg_stat_statements AS s
+        WHERE query LIKE 'INSERT INTO holdfast.locks%' OR query LIKE 'INSERT INTO "holdfast".locks%'`,
     );
     expect(row).toEqual({ counted: true, compiled: 0 });
   });
 
-  it('who observes hears of changes all the same', async () => {
+  it('observers are notified of changes all the same', async () => {
     const url = through('transaction');
     const [watcher, other] = [stage.store({ url }), stage.store({ url })];
     let heard = 0;

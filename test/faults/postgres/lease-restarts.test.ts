@@ -3,7 +3,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ClaimRequest } from '../../../src/store/store.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { eventually, later } from '../../support/patience.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
 
 let stage: LeaseStage;
 beforeEach(async () => {
@@ -52,7 +52,7 @@ it('row 44: a grant is on disk before it is answered, also where commits are not
     await stage.server.restartImmediately();
     const renewed = [];
     for (const each of held) {
-      // The first after a restart may find its connection gone.
+      // The first call after a restart may fail with the old connection.
       const again = await store
         .renew(each, { ttlMs: 60_000 })
         .catch(() => store.renew(each, { ttlMs: 60_000 }));
@@ -77,7 +77,7 @@ it('row 44: a holder is told in time when the server stays away', async () => {
   await again.release();
 });
 
-it('row 44: after the promotion of a standby that had not received the last grants, holders are told and fences still rise', async () => {
+it('row 44: a promoted standby without the last grants: holders are told and fences rise', async () => {
   const data = `${stage.server.dir}/data`;
   const locks = stage.locks({ ttlMs: 3_000 });
   await (await locks.mutex('stale').acquire()).release();
@@ -114,7 +114,7 @@ it('row 44: a standby is refused, on every connect, and used once it is promoted
     await expect(store.renew(held, { ttlMs: 60_000 })).rejects.toMatchObject({
       code: 'STORE',
       applied: 'no',
-      message: expect.stringContaining('a standby, which can only be read'),
+      message: expect.stringContaining('a standby and can only be read'),
     });
   }
   // What it shows may be long over.

@@ -3,8 +3,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { systemClock } from '../../../src/clock.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { renewed } from '../../support/renewed.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
 
 let stage: LeaseStage;
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-it('row 45: statements that are cancelled at any time are tried again, and the connection is used on', async () => {
+it('row 45: cancelled statements are tried again over the same connection', async () => {
   const pool = new pg.Pool({ connectionString: stage.url, application_name: 'cancelled' });
   const locks = stage.locks({ pool, ttlMs: 5_000 });
   await (await locks.mutex('warm').acquire()).release();
@@ -55,7 +55,7 @@ it('row 45: statement_timeout and lock_timeout of the role are failures without 
   const url = stage.url.replace('postgres@', 'hasty@');
   const store = stage.store({ url, connections: 1 });
   await store.claim(request('warm'));
-  // Nothing of ours waits for a lock of the table either, unless somebody locks it as a whole.
+  // No statement waits for a lock of the table either, unless another session locks the whole table.
   const other = new pg.Client(stage.url);
   await other.connect();
   await other.query('BEGIN; LOCK TABLE holdfast.locks IN ACCESS EXCLUSIVE MODE');
@@ -67,7 +67,8 @@ it('row 45: statement_timeout and lock_timeout of the role are failures without 
 
 it('row 46: names whose 32-bit hashes are the same are different locks', async () => {
   const [pair] = await stage.query(
-    "SELECT min('name-' || n) AS a, max('name-' || n) AS b FROM generate_series(1, 400000) n GROUP BY hashtext('name-' || n) HAVING count(*) > 1 LIMIT 1",
+    `SELECT min('name-' || n) AS a, max('name-' || n) AS b FROM generate_series(1, 400000) n
+      GROUP BY hashtext('name-' || n) HAVING count(*) > 1 LIMIT 1`,
   );
   const locks = stage.locks();
   const a = await locks.mutex(String(pair?.a)).tryAcquire();
@@ -91,7 +92,8 @@ it.each([3_600_000, -3_600_000])(
     const own = await skewed.mutex(name).acquire();
     expect(own.fence).toBeGreaterThan(hold.fence);
     const [row] = await stage.query(
-      'SELECT extract(epoch FROM expires_at - clock_timestamp())::float AS left FROM holdfast.locks WHERE name = $1',
+      `SELECT extract(epoch FROM expires_at - clock_timestamp())::float AS left
+        FROM holdfast.locks WHERE name = $1`,
       [name],
     );
     expect(Number(row?.left)).toBeLessThanOrEqual(4);
@@ -101,7 +103,7 @@ it.each([3_600_000, -3_600_000])(
   },
 );
 
-it('row 48: where transactions are serializable by default, many at once still exclude each other, without an error', async () => {
+it('row 48: with serializable transactions by default, many claims at once exclude each other', async () => {
   const url = await stage.server.createDatabase();
   const database = new URL(url).pathname.slice(1);
   await stage.query(`ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`);
@@ -127,7 +129,7 @@ it('row 48: where transactions are serializable by default, many at once still e
       );
       expect(count).toBe(20);
       await Promise.all(lockses.map((locks) => locks.close({ drainMs: 0 })));
-      // Not only the core tries again: nobody sees the failures of statements that met.
+      // The store itself retries serialization failures, so that no caller sees them.
       const stores = Array.from({ length: 6 }, () => stage.store({ url: through }));
       for (let round = 0; round < 25; round += 1) {
         const claims = stores.map((_, n) =>

@@ -66,7 +66,7 @@ describe('a holder that was paused past its lease', () => {
       const locks = createLocks(postgresLeaseStore(pool), { waitMs: 20_000 });
       await (await locks.mutex('warm').acquire()).release();
       await pool.query("CREATE TABLE orders (what text); SELECT holdfast.require_fence('orders')");
-      // As every database should have it: a transaction that is left open and has bound a fence keeps others waiting.
+      // An open transaction that has bound a fence blocks other holders until this time-out.
       if (when === 'bound')
         await pool.query(
           `ALTER DATABASE ${new URL(at).pathname.slice(1)} SET idle_in_transaction_session_timeout = '2s'`,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
+import { makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, later, renewals } from '../../support/patience.ts';
-import { makeClockShim } from '../../support/servers/clock-shim.ts';
+import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
 const shim = makeClockShim();
 let stage: Stage;
@@ -16,7 +16,7 @@ afterAll(async () => {
 
 const serverSeconds = async (): Promise<number> => Number((await stage.admin.time())[0]);
 
-it('row 35: the server clock jumps forward: others may hold, the first is told within one renewal, fences rise', async () => {
+it('row 35: the server clock jumps forward: the holder is told soon, and fences rise', async () => {
   shim.set(0);
   const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 15_000, renewEveryMs: 500 });
   const others = await stage.locks('node-redis', stage.server.url);
@@ -36,7 +36,7 @@ it('row 35: the server clock jumps forward: others may hold, the first is told w
   await writer.release();
 });
 
-it('row 35: the server clock jumps back: holds go on, fences still rise, and a dead holder can be evicted', async () => {
+it('row 35: the server clock jumps back: holds go on, fences rise, eviction works', async () => {
   shim.set(600);
   const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 10_000, renewEveryMs: 400 });
   const others = await stage.locks('node-redis', stage.server.url);
@@ -50,7 +50,7 @@ it('row 35: the server clock jumps back: holds go on, fences still rise, and a d
   expect(next.fence).toBeGreaterThan(hold.fence);
   await next.release();
 
-  // Its lease ran out by every clock but the server's, which now says ten minutes more.
+  // Its lease has expired by every other clock, but lasts ten minutes more by that of the server.
   await eventually('it is over', () => dead.remainingMs === 0);
   expect(() => dead.assertHeld()).toThrow();
   const view = await others.inspect('dead');
@@ -58,13 +58,13 @@ it('row 35: the server clock jumps back: holds go on, fences still rise, and a d
   expect(await others.evict('dead', { id: dead.id })).toBe(true);
   const after = await others.mutex('dead').acquire();
   expect(after.fence).toBeGreaterThan(dead.fence);
-  // The age is told by the time of the grant, also while fences run ahead of the clock.
+  // The age counts from the time of the grant, also while fences are ahead of the clock.
   const [holder] = (await others.inspect('dead')).holders;
   expect(holder?.heldForMs).toBeLessThan(60_000);
   await after.release();
 });
 
-it('row 35: a server that has forgotten the time, as after a start without a battery: fences rise all the same', async () => {
+it('row 35: the server clock starts at 0, as without a battery: fences still rise', async () => {
   shim.set(0);
   const locks = await stage.locks('ioredis', stage.server.url, { renew: false });
   const others = await stage.locks('node-redis', stage.server.url);
@@ -97,7 +97,7 @@ it('row 35: a server that has forgotten the time, as after a start without a bat
   shim.set(0);
 });
 
-it('a place in line that nobody asks for again is passed over in the end', async () => {
+it('a queue position of a claim that does not ask again expires', async () => {
   shim.set(0);
   const store = redisStore(stage.admin);
   const request = (id: string, ttlMs: number) =>
@@ -115,7 +115,7 @@ it('a place in line that nobody asks for again is passed over in the end', async
   const kept = await store.claim(request('asking', 1_000));
   expect(kept).toMatchObject({ granted: false });
   if (!kept.granted) expect(kept.retryAfterMs).toBeLessThan(120_000);
-  // A place lives for two minutes, and asking again keeps it.
+  // A queue position lives for two minutes after each claim.
   shim.set(100);
   await store.claim(request('asking', 1_000));
   shim.set(130);
@@ -127,7 +127,7 @@ it('a place in line that nobody asks for again is passed over in the end', async
   await store.close();
 });
 
-it('what a crash leaves behind expires by itself', async () => {
+it('keys of a crashed process expire by themselves', async () => {
   shim.set(0);
   const store = redisStore(stage.admin);
   const request = { name: 'left', ttlMs: 30_000, wait: true, note: '{"a":1}', fenceAbove: 0n } as const;

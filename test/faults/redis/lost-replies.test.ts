@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, later, renewals } from '../../support/patience.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
+import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -11,7 +11,7 @@ afterEach(() => stage.proxy.pass());
 afterAll(() => stage[Symbol.asyncDispose]());
 
 describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
-  it('to a claim: it is ours, and never held by another', async () => {
+  it('to a claim: the claim is granted, and not reported as held by another', async () => {
     const { proxy, admin } = stage;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 60_000, waitMs: 40_000 });
     await (await locks.mutex('warm').acquire()).release();
@@ -22,7 +22,7 @@ describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
     proxy.pass();
     const startedMs = performance.now();
     const hold = await pending;
-    // Long before the lease that it would otherwise have waited for.
+    // Long before the lease would have expired.
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect(await admin.get(`holdfast:${name}`)).toBe(`${hold.fence} ${hold.id}`);
     expect(await hold.release()).toBe(true);
@@ -46,7 +46,7 @@ describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
     await eventually('the claim is gone', async () => (await admin.get(`holdfast:${name}`)) === null);
   });
 
-  it('to a release: it was this call that gave it up', async () => {
+  it('to a release: the release resolves to true', async () => {
     const { proxy, admin } = stage;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 60_000 });
     const name = `release-${library}`;

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Hold } from '../../../src/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, later, renewals } from '../../support/patience.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
+import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -12,8 +13,18 @@ afterEach(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
+/** The hold is released, and the waiter holds after it. */
+async function expectHandoff(hold: Hold, pending: Promise<Hold>): Promise<Hold> {
+  hold.assertHeld();
+  expect(await hold.release()).toBe(true);
+  const next = await pending;
+  expect(next.fence).toBeGreaterThan(hold.fence);
+  expect(await next.release()).toBe(true);
+  return next;
+}
+
 describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
-  it('no new locks, but renewals, releases and hand-overs go on', async () => {
+  it('new locks are refused, and renewals, releases and handoffs go on', async () => {
     const { admin, server } = stage;
     const locks = await stage.locks(library, server.url, { ttlMs: 10_000, renewEveryMs: 400 });
     const others = await stage.locks(library, server.url);
@@ -31,11 +42,7 @@ describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
       applied: 'no',
     });
     await renewals(locks, 2);
-    hold.assertHeld();
-    expect(await hold.release()).toBe(true);
-    const next = await pending;
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    expect(await next.release()).toBe(true);
+    const next = await expectHandoff(hold, pending);
 
     await admin.config('SET', 'maxmemory', '0');
     const after = await locks.mutex(`new-${library}`).acquire();
@@ -45,33 +52,34 @@ describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
   });
 });
 
-it('row 25: out of memory: who shares a lock, or has permits, goes on too, and so does who waits', async () => {
+it('row 25: out of memory: shared holds, permits and waiters go on too', async () => {
   const { admin, server } = stage;
   const locks = await stage.locks('ioredis', server.url, { ttlMs: 6_000, renewEveryMs: 400 });
   const others = await stage.locks('ioredis', server.url);
-  for (const [name, holder, waiter] of [
-    ['oom-rw', locks.readWriteLock('oom-rw').read, others.readWriteLock('oom-rw').write],
-    ['oom-rw2', locks.readWriteLock('oom-rw2').write, others.readWriteLock('oom-rw2').read],
-    ['oom-s', locks.semaphore('oom-s', { permits: 2 }), others.semaphore('oom-s', { permits: 2 })],
+  for (const [name, holder, waiter, options] of [
+    ['oom-rw', locks.readWriteLock('oom-rw').read, others.readWriteLock('oom-rw').write, {}],
+    ['oom-rw2', locks.readWriteLock('oom-rw2').write, others.readWriteLock('oom-rw2').read, {}],
+    [
+      'oom-s',
+      locks.semaphore('oom-s', { permits: 2 }),
+      others.semaphore('oom-s', { permits: 2 }),
+      { permits: 2 },
+    ],
   ] as const) {
-    const hold = await holder.acquire({ permits: 2 } as object);
-    const pending = later(waiter.acquire({ permits: 2 } as object));
+    const hold = await holder.acquire(options);
+    const pending = later(waiter.acquire(options));
     await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
     await admin.config('SET', 'maxmemory', '1');
-    // By then the waiter has not asked for a second, and has to confirm what it is given.
+    // The waiter entered more than a second ago, so it has to confirm its grant.
     await renewals(locks, 4);
-    hold.assertHeld();
-    expect(await hold.release()).toBe(true);
-    const next = await pending;
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    expect(await next.release()).toBe(true);
+    await expectHandoff(hold, pending);
     await admin.config('SET', 'maxmemory', '0');
   }
 });
 
 describe('row 26: a server that evicts', () => {
   it.each(['allkeys-random', 'allkeys-lru', 'volatile-ttl'])(
-    'is refused under %s, with what to do',
+    'is refused under %s, with a hint',
     async (policy) => {
       const { admin, server } = stage;
       await admin.config('SET', 'maxmemory', '100mb', 'maxmemory-policy', policy);
@@ -80,13 +88,13 @@ describe('row 26: a server that evicts', () => {
         code: 'UNSUPPORTED',
         message: expect.stringContaining('allowEviction'),
       });
-      // Nothing has to be made anew once the server is set right.
+      // The same store works once the server is configured.
       await admin.config('SET', 'maxmemory-policy', 'noeviction');
       expect(await (await locks.mutex('x').acquire()).release()).toBe(true);
     },
   );
 
-  it('takes a lock away when it was accepted: the holder is told within one renewal, and fences tell them apart', async () => {
+  it('evicts a lock if it was accepted: the holder is told within one renewal, and fences rise', async () => {
     const { admin, server } = stage;
     await admin.config('SET', 'maxmemory', '3mb', 'maxmemory-policy', 'allkeys-random');
     const locks = await stage.locks('ioredis', server.url, {
@@ -108,26 +116,29 @@ describe('row 26: a server that evicts', () => {
   });
 });
 
-describe.each(LIBRARIES)('row 27: others at our keys, under %s', (library) => {
-  it.each(['FLUSHALL', 'DEL'])('%s: lost within one renewal, and the next fence is greater', async (how) => {
-    const { admin, server } = stage;
-    const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 400 });
-    const name = `wiped-${how}-${library}`;
-    const hold = await locks.mutex(name).acquire();
-    const readers = await locks.readWriteLock(`${name}-rw`).read.acquire();
-    if (how === 'FLUSHALL') await admin.flushall();
-    else await admin.del(`holdfast:${name}`, `holdfast:${name}-rw`);
-    const next = await locks.mutex(name).acquire();
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 10_000);
-    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
-    expect(await next.release()).toBe(true);
-    const writer = await locks.readWriteLock(`${name}-rw`).write.acquire();
-    expect(writer.fence).toBeGreaterThan(readers.fence);
-    await writer.release();
-  });
+describe.each(LIBRARIES)('row 27: other programs change our keys, under %s', (library) => {
+  it.each(['FLUSHALL', 'DEL'])(
+    '%s: the hold is lost within one renewal, and the next fence is greater',
+    async (how) => {
+      const { admin, server } = stage;
+      const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 400 });
+      const name = `wiped-${how}-${library}`;
+      const hold = await locks.mutex(name).acquire();
+      const readers = await locks.readWriteLock(`${name}-rw`).read.acquire();
+      if (how === 'FLUSHALL') await admin.flushall();
+      else await admin.del(`holdfast:${name}`, `holdfast:${name}-rw`);
+      const next = await locks.mutex(name).acquire();
+      expect(next.fence).toBeGreaterThan(hold.fence);
+      await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 10_000);
+      expect(hold.signal.reason).toMatchObject({ how: 'taken' });
+      expect(await next.release()).toBe(true);
+      const writer = await locks.readWriteLock(`${name}-rw`).write.acquire();
+      expect(writer.fence).toBeGreaterThan(readers.fence);
+      await writer.release();
+    },
+  );
 
-  it('a key of another type fails its own claim, is not overwritten, and harms no other in the same call', async () => {
+  it('a key of another type fails its own claim only, and is not overwritten', async () => {
     const { admin, server } = stage;
     const locks = await stage.locks(library, server.url);
     await admin.lpush(`holdfast:list-${library}`, 'theirs');

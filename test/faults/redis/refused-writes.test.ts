@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, later } from '../../support/patience.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-/** Messages go out whatever a server thinks of writes. */
+/** A server sends messages even while it refuses writes. */
 const REFUSALS = [
   {
     what: 'too few replicas',
@@ -28,7 +28,7 @@ const REFUSALS = [
   },
 ];
 
-/** By the short way of the script, and by the long one. */
+/** By both paths of the script. */
 const KINDS: Array<[string, (locks: Locks, name: string) => Promise<Hold>]> = [
   ['mutex', (locks, name) => locks.mutex(name).acquire()],
   ['mutex with a note', (locks, name) => locks.mutex(name).acquire({ metadata: { a: 1 } })],
@@ -36,14 +36,14 @@ const KINDS: Array<[string, (locks: Locks, name: string) => Promise<Hold>]> = [
 ];
 
 describe.each(REFUSALS)('a server that refuses writes: $what', ({ begin, end }) => {
-  it.each(KINDS)('tells nobody that it was granted a %s, and goes on after it', async (kind, acquire) => {
+  it.each(KINDS)('pushes no grant of a %s, and goes on afterwards', async (kind, acquire) => {
     const { admin, server } = stage;
     const [holder, waiter] = [
       await stage.locks('ioredis', server.url),
       await stage.locks('ioredis', server.url),
     ];
     const name = `refused ${kind}`;
-    // So that the waiter listens, and is told all of a grant in the message.
+    // So that the waiter is subscribed, and would be sent the whole grant.
     const warm = await acquire(holder, 'warm');
     const warmed = later(acquire(waiter, 'warm'));
     await eventually('it waits', async () => (await holder.inspect('warm')).waiters.length === 1);

@@ -2,10 +2,10 @@ import { existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { startRedis } from '../../../src/torture/servers/redis.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, renewals } from '../../support/patience.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
-import { startRedis } from '../../support/servers/redis.ts';
+import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { eventually, renewals } from '../../support/waiting/eventually.ts';
 
 const stages: Stage[] = [];
 const stageWith = async (args: readonly string[] = []): Promise<Stage> => {
@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (library) => {
-  it('row 28: without persistence, the same lock is given again with a greater fence, and the holder is told', async () => {
+  it('row 28: without persistence, the next fence is greater, and the holder is told', async () => {
     const { server, ...stage } = await stageWith();
     const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 500 });
     const hold = await locks.mutex('x').acquire();
@@ -33,7 +33,7 @@ describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (li
     await next.release();
   });
 
-  it('row 22: with persistence, the hold outlives the restart', async () => {
+  it('row 22: with persistence, the hold survives the restart', async () => {
     const { server, ...stage } = await stageWith(['--appendonly', 'yes', '--appendfsync', 'always']);
     const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 300 });
     const hold = await locks.mutex('x').acquire();
@@ -46,7 +46,7 @@ describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (li
   });
 });
 
-/** Where Redis 7 keeps its append-only file; before that it was one file. */
+/** The append-only file of Redis 7; before that it was one file. */
 function appendOnlyFile(dir: string): string {
   const folder = join(dir, 'appendonlydir');
   if (!existsSync(folder)) return join(dir, 'appendonly.aof');
@@ -55,7 +55,7 @@ function appendOnlyFile(dir: string): string {
   return join(folder, name);
 }
 
-it('row 29: writes that were acknowledged and then lost do not bring a fence back', async () => {
+it('row 29: after acknowledged writes are lost, fences still rise', async () => {
   const { server, ...stage } = await stageWith(['--appendonly', 'yes', '--appendfsync', 'everysec']);
   const locks = await stage.locks('ioredis', server.url, { ttlMs: 2_000 });
   await (await locks.mutex('x').acquire()).release();
@@ -69,17 +69,17 @@ it('row 29: writes that were acknowledged and then lost do not bring a fence bac
   }
   server.kill('SIGKILL');
   await server.exited();
-  // As a power failure would: the last second is gone, and the counter is an old one.
+  // As after a power failure: the last second is lost, and the counter is an old one.
   truncateSync(appendOnlyFile(server.dir), kept);
   await server.start();
-  // Another process, so that it is not our own memory that keeps the fence rising.
+  // Another process, so that the fence is not kept rising by our own memory.
   const fresh = await stage.locks('node-redis', server.url);
   const next = await fresh.mutex('x').acquire();
   expect(next.fence).toBeGreaterThan(holds.at(-1) ?? 0n);
   await next.release();
 });
 
-it('row 30: a replica that is promoted before the last writes arrived: two may hold, and their fences tell them apart', async () => {
+it('row 30: a replica is promoted without the last writes: fences of two holders differ', async () => {
   const { server: primary, proxy, ...stage } = await stageWith(['--repl-diskless-sync-delay', '0']);
   await using replica = await startRedis({ args: ['--replicaof', '127.0.0.1', `${proxy.port}`] });
   const direct = new Redis(replica.url);
@@ -100,10 +100,11 @@ it('row 30: a replica that is promoted before the last writes arrived: two may h
   await direct.call('REPLICAOF', 'NO', 'ONE');
   const others = await stage.locks('node-redis', replica.url);
   const second = await others.mutex('x').acquire();
-  // The documented hole: both believe it, for as long as the first one's lease lasts. A gate lets only one of them write.
+  // The documented gap: both hold until the lease of the first one ends. A fence gate lets only one of them
+  // write.
   first.assertHeld();
   expect(second.fence).toBeGreaterThan(first.fence);
   await second.release();
-  // So that the first has somebody to give its lock back to.
+  // So that the first holder has a server to release its lock at.
   await primary.start();
 });

@@ -4,10 +4,11 @@ import { createSentinel } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
-import { eventually, later, shortest } from '../../support/patience.ts';
-import { LEFT, leave } from '../../support/process/leave.ts';
-import { MASTER, type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
-import type { Server } from '../../support/servers/server.ts';
+import { MASTER } from '../../../src/torture/servers/redis-sentinel.ts';
+import type { Server } from '../../../src/torture/servers/server.ts';
+import { closeAndExit, EXITED_AT_ONCE } from '../../support/process/close-and-exit.ts';
+import { type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
+import { eventually, later, shortest } from '../../support/waiting/eventually.ts';
 
 const closers: Array<() => Promise<unknown>> = [];
 afterEach(async () => {
@@ -25,14 +26,14 @@ function locksOver(client: Redis, given: LocksOptions & RedisStoreOptions = {}):
   return locks;
 }
 
-/** Through the sentinels, as one should. */
+/** Through the Sentinels. */
 const viaSentinels = (topology: RedisSentinel, options: LocksOptions & RedisStoreOptions = {}): Locks =>
   locksOver(
     new Redis({ sentinels: [...topology.addresses], name: MASTER, maxRetriesPerRequest: null }),
     options,
   );
 
-/** Through the sentinels, with the other library. */
+/** Through the Sentinels, with the other library. */
 async function viaNodeRedis(topology: RedisSentinel): Promise<Locks> {
   const client = createSentinel({ name: MASTER, sentinelRootNodes: [...topology.addresses] });
   client.on('error', () => {});
@@ -45,7 +46,7 @@ async function viaNodeRedis(topology: RedisSentinel): Promise<Locks> {
   return locks;
 }
 
-/** To one server, whatever it is now. */
+/** To one server, whether it is the master or not. */
 const direct = (server: Server | undefined, options: LocksOptions & RedisStoreOptions = {}): Locks =>
   locksOver(new Redis(server?.url ?? '', { maxRetriesPerRequest: null }), options);
 
@@ -55,16 +56,19 @@ async function serverAt(topology: RedisSentinel, port: number): Promise<Server> 
   return found;
 }
 
-/** Resolves when both replicas have all that the master was told so far: what they have not got is lost with it, and that is another row. */
+/**
+ * Resolves when both replicas have all writes of the master. What they do not have is lost with it, which is
+ * another row.
+ */
 async function replicated(master: Server): Promise<void> {
   const client = new Redis(master.url);
   onTestFinished(() => client.disconnect());
-  // The wait is for one's own last write, and with it for everything before.
+  // WAIT is for the last write of this connection, and so for all before it.
   await client.set('mark', 'x');
   expect(await client.call('WAIT', 2, 20_000)).toBe(2);
 }
 
-/** Resolves to the new master when the sentinels have agreed on one. */
+/** Resolves to the new master when the Sentinels have agreed on one. */
 async function promoted(topology: RedisSentinel, before: number): Promise<Server> {
   let port = 0;
   const isAnother = async (): Promise<boolean> => {
@@ -75,7 +79,7 @@ async function promoted(topology: RedisSentinel, before: number): Promise<Server
   return await serverAt(topology, port);
 }
 
-it('row 31: a paused master that wakes up gives away what the new one has given: the fences tell them apart', async () => {
+it('row 31: a paused master resumes and grants a lock of the new master: fences differ', async () => {
   await using topology = await startRedisSentinel();
   const before = await topology.masterPort();
   const old = await serverAt(topology, before);
@@ -84,24 +88,25 @@ it('row 31: a paused master that wakes up gives away what the new one has given:
   await (await silent.mutex('z').acquire()).release();
   await topology.setDownAfter(500);
   old.kill('SIGSTOP');
-  // Its connection to the old master is as good as ever, only silent: it has to find out by itself that it should look again.
+  // Its connection to the old master is open, but silent. The store has to notice that, and to look for the
+  // master again.
   const followed = later(silent.mutex('z').acquire());
   await promoted(topology, before);
   await topology.setDownAfter(60_000);
   const one = await viaSentinels(topology, { ttlMs: 30_000 }).mutex('y').acquire();
   await (await followed).release();
-  // Whoever else was connected to the old master still is, and it does not know yet that it is none any more.
+  // Other clients are still connected to the old master, which does not know of the failover yet.
   old.kill('SIGCONT');
   const two = await stale.mutex('y').acquire({ waitMs: 6_000 });
   expect(two.fence).not.toBe(one.fence);
   one.assertHeld();
-  // Once the sentinels have told it, what it has given away is gone, and the holder hears of it by its next renewal.
+  // Once the Sentinels have demoted it, its grants are gone, and the holder is told at its next renewal.
   await eventually('its holder is told', () => two.signal.aborted, 40_000);
   one.assertHeld();
   expect(await one.release()).toBe(true);
 }, 150_000);
 
-it('row 32: a master that has become a replica is not "held by another": the client looks again, and the wait goes on', async () => {
+it('row 32: the master has become a replica: the client finds the new one, the wait goes on', async () => {
   await using topology = await startRedisSentinel();
   const locks = viaSentinels(topology);
   const stuck = direct(topology.servers[0]);
@@ -115,12 +120,12 @@ it('row 32: a master that has become a replica is not "held by another": the cli
   });
   await sentinel?.call('SENTINEL', 'FAILOVER', MASTER);
   const { port } = await promoted(topology, before);
-  // As the sentinels would some seconds later, but without ending anybody's connection.
+  // As the Sentinels do some seconds later, but without closing a connection.
   await old?.call('REPLICAOF', '127.0.0.1', port);
   const hold = await locks.mutex('x').acquire();
   hold.assertHeld();
   await hold.release();
-  // Who insists on this server is told what is wrong, when the wait is over, and nothing was done.
+  // A client of this server only gets the error when its wait is over, and nothing was done.
   await expect(stuck.mutex('x').acquire({ waitMs: 1_000 })).rejects.toMatchObject({
     code: 'STORE',
     applied: 'no',
@@ -128,7 +133,7 @@ it('row 32: a master that has become a replica is not "held by another": the cli
   });
 }, 120_000);
 
-describe('replicas that are asked, and a master that is killed', () => {
+describe('waitReplicas, and a master that is killed', () => {
   let topology: RedisSentinel;
   beforeAll(async () => {
     topology = await startRedisSentinel();
@@ -137,7 +142,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     await topology.stop();
   });
 
-  /** Stops one of the servers, until it is woken or the test is over. */
+  /** Stops a server until it is resumed or the test is over. */
   const stopped = (index: number): { wake(): void } => {
     const server = topology.servers[index];
     const wake = (): void => server?.kill('SIGCONT');
@@ -146,7 +151,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     return { wake };
   };
 
-  it('row 30: a grant that did not reach the replicas is given back, so none of them can be promoted without knowing of it', async () => {
+  it('row 30: a grant that did not reach the replicas is given back', async () => {
     const locks = viaSentinels(topology, { waitReplicas: 2, ttlMs: 5_000 });
     await (await locks.mutex('x').acquire()).release();
     const replica = stopped(1);
@@ -166,7 +171,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     await hold.release();
   });
 
-  it('a renewal that did not reach them is none: the hold ends when it would have', async () => {
+  it('a renewal that did not reach the replicas does not count: the hold ends at its deadline', async () => {
     const locks = viaSentinels(topology, { waitReplicas: 2, ttlMs: 1_500 });
     const hold = await locks.mutex('y').acquire();
     let endedMs = 0;
@@ -181,17 +186,17 @@ describe('replicas that are asked, and a master that is killed', () => {
     });
     await eventually('it is lost', () => hold.signal.aborted);
     expect(hold.signal.reason).toMatchObject({ how: 'expired' });
-    // One may have been confirmed just before.
+    // One renewal may have been confirmed just before.
     expect(renewed).toBeLessThanOrEqual(1);
     expect(endedMs - startedMs).toBeLessThan(3_000);
   });
 
-  it('a hand-over is confirmed too', async () => {
+  it('a handoff waits for the replicas too', async () => {
     const [a, b] = [viaSentinels(topology, { waitReplicas: 2 }), viaSentinels(topology, { waitReplicas: 2 })];
     const hold = await a.mutex('z').acquire();
     const pending = later(b.mutex('z').acquire());
     await eventually('it waits', async () => (await a.inspect('z')).waiters.length === 1);
-    // Both replicas have all that this connection has written; what comes next is written by the other.
+    // Both replicas have the writes of this connection. The next write comes from the other one.
     const other = await b.mutex('z beside').acquire();
     let isHeld = false;
     pending.then(
@@ -212,7 +217,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     await Promise.all([next.release(), other.release()]);
   });
 
-  it('opens by the URL of the sentinels', async () => {
+  it('opens by the URL of the Sentinels', async () => {
     const locks = await openLocks(topology.url);
     const hold = await locks.mutex('from a URL').acquire();
     await hold.release();
@@ -220,11 +225,11 @@ describe('replicas that are asked, and a master that is killed', () => {
     await expect(openLocks('redis+sentinel://a,b')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  it('a process that closes it goes on, and ends by itself', async () => {
-    expect(await leave(topology.url)).toBe(LEFT);
+  it('a process that closes its locks goes on, and ends by itself', async () => {
+    expect(await closeAndExit(topology.url)).toBe(EXITED_AT_ONCE);
   });
 
-  it("node-redis' Sentinel client takes, waits and hands over", async () => {
+  it('the Sentinel client of node-redis acquires, waits and hands the lock on', async () => {
     const [a, b] = [await viaNodeRedis(topology), await viaNodeRedis(topology)];
     const handOver = async (): Promise<number> => {
       const hold = await a.mutex('other library').acquire();
@@ -242,7 +247,7 @@ describe('replicas that are asked, and a master that is killed', () => {
     expect(await shortest(400, handOver)).toBeLessThan(400);
   });
 
-  it('a master that is killed: the hold is renewed by the new one in time, and the line goes on', async () => {
+  it('a master that is killed: the new one renews the hold in time, and the queue goes on', async () => {
     const [a, b] = [viaSentinels(topology), viaSentinels(topology)];
     const other = await viaNodeRedis(topology);
     const third = await other.mutex('w').acquire({ ttlMs: 40_000 });
@@ -264,7 +269,8 @@ describe('replicas that are asked, and a master that is killed', () => {
     const next = await pending;
     expect(next.fence).toBeGreaterThan(hold.fence);
     await next.release();
-    // The other library may still wait for an answer of the dead one: one try can fail, the hold does not.
+    // The other library may still wait for a reply of the dead master. One attempt can fail, the hold does
+    // not.
     const extended = (): Promise<boolean> =>
       third.extend().then(
         () => true,

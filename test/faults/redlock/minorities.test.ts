@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { QuorumError } from '../../../src/index.ts';
 import { heard, type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
-import { eventually, later, renewals } from '../../support/patience.ts';
+import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -26,16 +26,16 @@ const heal = (process: Process): void => {
   for (const proxy of process.proxies) proxy.pass();
 };
 
-describe('row 37b: some nodes are slow, out of reach or black holes', () => {
+describe('row 37b: some nodes are slow, unreachable or silent', () => {
   it.each(['refuse', 'black-hole'] as const)(
-    'two of five (%s): locks are taken and kept without waiting for them',
+    'two of five (%s): locks are acquired and kept without waiting for them',
     async (how) => {
       const process = await stage.process();
       await (await process.locks.mutex('warm').acquire()).release();
       everyProxy(process, [1, 3], how);
       const startedMs = performance.now();
       for (let n = 0; n < 5; n += 1) await (await process.locks.mutex(`two ${how}`).acquire()).release();
-      // Less than what the silent nodes would get to answer, ten times in a row.
+      // Less than the time limit of the silent nodes, ten times in a row.
       expect(performance.now() - startedMs).toBeLessThan(4_000);
       const hold = await process.locks.mutex(`two ${how}`).acquire({ ttlMs: 10_000, renewEveryMs: 400 });
       await renewals(process.locks, 3);
@@ -45,7 +45,7 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     },
   );
 
-  it('two of five are black holes: locks are listed all the same', async () => {
+  it('two of five are silent: locks can still be listed', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('listed without two').acquire();
     everyProxy(process, [0, 2], 'black-hole');
@@ -61,7 +61,7 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     await (await process.locks.mutex('warm').acquire()).release();
     everyProxy(process, [0, 2, 4], 'black-hole');
     let votes: QuorumError['votes'] = [];
-    // The two that can be reached answer, unless the machine is slower than they are given time for.
+    // The two reachable nodes answer, unless the machine is too slow for their time limit.
     await eventually('the others have voted', async () => {
       const lock = process.locks.mutex('three');
       const failure = await lock.tryAcquire().catch((error: unknown) => error);
@@ -76,7 +76,7 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     heal(process);
   });
 
-  it('answers that were lost: what the nodes have granted is taken back, also where nobody heard of it', async () => {
+  it('replies are lost: what the nodes have granted is taken back', async () => {
     const process = await stage.process();
     await (await process.locks.mutex('warm').acquire()).release();
     for (const node of [0, 1, 2]) process.proxies[node]?.holdReplies();
@@ -85,11 +85,11 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
     heal(process);
   });
 
-  it('an answer that took longer than the lease is no hold', async () => {
+  it('a majority that took longer than the lease is not a hold', async () => {
     const process = await stage.process();
     await (await process.locks.mutex('warm').acquire()).release();
     for (const proxy of process.proxies) proxy.delay(60);
-    // The round trip takes 120 ms of its 150.
+    // The round trip takes 120 of its 150 ms.
     const hold = await process.locks
       .mutex('slow')
       .tryAcquire({ ttlMs: 150, renew: false })
@@ -107,7 +107,7 @@ describe('row 37b: some nodes are slow, out of reach or black holes', () => {
 
 describe('row 37c: votes that are split', () => {
   it.each([5, 4])(
-    'twenty at once over %s nodes: every one of them gets in, and never two',
+    'twenty claims at once over %s nodes: each is granted, and never two at a time',
     async (count) => {
       await using own = await startRedlockStage(count);
       const processes = await Promise.all(Array.from({ length: 20 }, () => own.process()));
@@ -128,7 +128,7 @@ describe('row 37c: votes that are split', () => {
     120_000,
   );
 
-  it('an even number of nodes that are split in the middle: both are refused, and settle', async () => {
+  it('an even number of nodes is split in halves: both claims are refused, and then settle', async () => {
     await using own = await startRedlockStage(2);
     const [a, b] = [await own.process(), await own.process()];
     await own.admins[0]?.set('holdfast:half', '1800000000000000 other#000000000000.1', 'PX', 60_000);
@@ -144,7 +144,7 @@ describe('row 37c: votes that are split', () => {
 });
 
 describe('row 37d: a renewal that only a minority confirms', () => {
-  it('is no renewal: the hold is lost by its deadline, not kept', async () => {
+  it('does not count: the hold is lost at its deadline', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('minority').acquire({ ttlMs: 1_500 });
     let endedMs = 0;
@@ -164,10 +164,10 @@ describe('row 37d: a renewal that only a minority confirms', () => {
     heal(process);
   });
 
-  it('when a majority says that it is gone, the holder is told at once, and the rest is taken back', async () => {
+  it('a majority has lost the claim: the holder is told at once, and the rest is removed', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('taken').acquire({ ttlMs: 20_000, renewEveryMs: 800 });
-    // A majority is enough for a hold, and the others may not have heard of it yet.
+    // A majority is enough for a hold, so the other nodes may not have the claim yet.
     await eventually('all have it', async () => (await stage.keys('taken')) === 5);
     for (const node of [1, 2, 4]) await stage.admins[node]?.del('holdfast:taken');
     await eventually('it is lost', () => hold.signal.aborted, 15_000);
@@ -175,7 +175,7 @@ describe('row 37d: a renewal that only a minority confirms', () => {
     await eventually('nothing stays behind', async () => (await stage.keys('taken')) === 0);
   });
 
-  it('a node that has lost the claim gets it back while a majority has it: five restarts one after the other', async () => {
+  it('a node that has lost the claim gets it back: five restarts one after the other', async () => {
     await using own = await startRedlockStage();
     const process = await own.process();
     const hold = await process.locks.mutex('moving').acquire({ ttlMs: 15_000, renewEveryMs: 400 });

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { memoryFenceGate } from '../../../src/fence/index.ts';
+import { type ClockShim, makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { maxOfTheVotes } from '../../redlock/support/forwarding.ts';
 import { type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
-import { eventually } from '../../support/patience.ts';
-import { type ClockShim, makeClockShim } from '../../support/servers/clock-shim.ts';
+import { eventually } from '../../support/waiting/eventually.ts';
 
-/** Client 1 holds A, B and C; C's lease is gone before its time; client 2 holds C, D and E. */
+/** Client 1 holds A, B and C. Its lease at C ends early. Client 2 holds C, D and E. */
 const [A, B, C, D, E] = [0, 1, 2, 3, 4] as const;
 const COUNTER = 'holdfast:\u0001fence';
 
@@ -32,12 +32,14 @@ async function stageWithShim(): Promise<Stage> {
   return stage;
 }
 
-/** Locks of other names have brought one node's counter further than the others'. */
+/** Other locks have raised the counter of one node above those of the others. */
 async function raiseCounter(stage: Stage, node: number): Promise<void> {
   await stage.admins[node]?.set(COUNTER, `${(Date.now() + 60_000) * 1000}`);
 }
 
-/** Kleppmann's second schedule, by a jump of C's clock. The fences of the two holders, in order. */
+/**
+ * Kleppmann's second schedule, with a jump of C's clock. Resolves to the fences of the two holders, in order.
+ */
 async function overlap(stage: Stage, first: Process, second: Process): Promise<[bigint, bigint]> {
   await raiseCounter(stage, A);
   cut(first, D, E);
@@ -51,7 +53,7 @@ async function overlap(stage: Stage, first: Process, second: Process): Promise<[
 }
 
 describe('row 36: two holders at once, because the clock of one node jumped', () => {
-  it('cannot be prevented, but their fences tell them apart: a gate lets only the later write', async () => {
+  it('cannot be prevented, but their fences differ: a fence gate lets only the later one write', async () => {
     const stage = await stageWithShim();
     const [first, second] = [await stage.process(), await stage.process()];
     const [one, two] = await overlap(stage, first, second);
@@ -61,7 +63,7 @@ describe('row 36: two holders at once, because the clock of one node jumped', ()
     await expect(gate.check('data', one)).rejects.toMatchObject({ code: 'STALE_FENCE' });
   });
 
-  it('the shortcut that takes the greatest of the votes for the fence is caught by this very schedule', async () => {
+  it('the shortcut that takes the greatest vote as the fence fails this schedule', async () => {
     const stage = await stageWithShim();
     const [first, second] = [await stage.mutant(maxOfTheVotes), await stage.mutant(maxOfTheVotes)];
     const [one, two] = await overlap(stage, first, second);
@@ -84,7 +86,7 @@ describe('row 36: two holders at once, because the clock of one node jumped', ()
 });
 
 describe('row 37: a node of the majority crashes without persistence and is back at once', () => {
-  it('two may hold; with clocks that are right, the later one has the greater fence', async () => {
+  it('two may hold; if the clocks are right, the later one has the greater fence', async () => {
     const stage = await startRedlockStage();
     stages.push(stage);
     const [first, second] = [await stage.process(), await stage.process()];
@@ -101,7 +103,7 @@ describe('row 37: a node of the majority crashes without persistence and is back
     expect(two.fence).toBeGreaterThan(one.fence);
   });
 
-  it('while a majority keeps its memory, the fences rise over a crash', async () => {
+  it('while a majority keeps its data, fences rise after a crash', async () => {
     const stage = await startRedlockStage();
     stages.push(stage);
     const [first, second] = [await stage.process(), await stage.process()];

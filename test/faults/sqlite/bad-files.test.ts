@@ -1,9 +1,11 @@
 import {
   chmodSync,
   chownSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -32,6 +34,26 @@ const NOBODY = 65_534;
 describe('what can never work says so, and changes nothing', () => {
   it('a folder that does not exist', () => {
     expect(() => sqliteStore(folder.file('missing/locks.db'))).toThrow(/the folder .*missing does not exist/);
+  });
+
+  it('a file with two names, of which each would have a log of its own', async () => {
+    const [path, other] = [folder.file('linked.db'), folder.file('link.db')];
+    await sqliteStore(path).close();
+    linkSync(path, other);
+    const refusal = { code: 'STORE', applied: 'no', message: expect.stringContaining('hard link') };
+    for (const each of [path, other])
+      expect(() => sqliteStore(each)).toThrow(expect.objectContaining(refusal));
+    rmSync(other);
+    await sqliteStore(path).close();
+  });
+
+  it('a second name of a file that is in use', async () => {
+    const [path, other] = [folder.file('in-use.db'), folder.file('in-use-link.db')];
+    const store = sqliteStore(path);
+    expect((await store.claim(request)).granted).toBe(true);
+    linkSync(path, other);
+    expect(() => sqliteStore(other)).toThrow(/hard link/);
+    await store.close();
   });
 
   it('a file that is not a database, which stays as it is', () => {
@@ -70,7 +92,7 @@ describe('what can never work says so, and changes nothing', () => {
     const database = openWith('libsql', path);
     database.exec("UPDATE holdfast_meta SET value = '99' WHERE key = 'format'");
     database.close();
-    expect(() => sqliteStore(path)).toThrow(/written by another version of holdfast \(format 99/);
+    expect(() => sqliteStore(path)).toThrow(/another version of holdfast has written it \(its format is 99/);
   });
 
   it.each([
@@ -105,9 +127,12 @@ describe('a link to the file', () => {
     const linked = sqliteStore(`${elsewhere}/link to link.db`);
     const plain = sqliteStore(`${home}/locks.db`);
     expect(await linked.claim({ ...request, id: 'a' })).toMatchObject({ granted: true });
-    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: false });
-    const woken = new Promise<void>((resolve) => void plain.watch({ name: 'x', id: 'b' }, resolve));
-    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: false });
+    let wake = (): void => {};
+    const woken = new Promise<void>((resolve) => {
+      wake = () => resolve();
+    });
+    const second = { ...request, id: 'b', wait: true };
+    expect(await plain.claim(second, undefined, { wake })).toMatchObject({ granted: false });
     await linked.release({ name: 'x', id: 'a' });
     await woken;
     expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: true });
@@ -116,7 +141,7 @@ describe('a link to the file', () => {
   });
 });
 
-/** Root may write anywhere, so the tests of permissions run as somebody else. */
+/** Root may write anywhere, so the tests of permissions run as another user. */
 const asNobody = process.getuid?.() === 0 ? { uid: NOBODY } : {};
 
 describe('permissions', () => {
@@ -155,10 +180,11 @@ describe('permissions', () => {
 
 describe('a full disk', () => {
   it('refuses with an error that says so, and works again when there is room', async () => {
-    // A file system of its own with 96 KiB; a namespace of its own lets anybody mount one.
+    // A file system of 96 KiB. In a mount namespace any user may mount one.
     const mount = folder.file('tiny');
     mkdirSync(mount);
-    const script = `mount -t tmpfs -o size=96k none "$0" && { head -c 90000 /dev/zero > "$0/filler"; true; } && exec "$@"`;
+    const fill = '{ head -c 90000 /dev/zero > "$0/filler"; true; }';
+    const script = `mount -t tmpfs -o size=96k none "$0" && ${fill} && exec "$@"`;
     const under = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', script, mount];
     const worker = await startWorker(`${mount}/locks.db`, ['try', 'x'], { under });
     expect(await worker.said('error')).toMatchObject({

@@ -19,20 +19,21 @@ const request = {
   fenceAbove: 0n,
 } as const;
 
-it('a process that reads the file, and so drops its own locks on it, is never one of two holders', async () => {
+it('a process that reads the file, and so drops its locks, is never one of two holders', async () => {
   const path = folder.file('dropped.db');
   const holder = await startWorker(path, ['hold', 'x', 2_000]);
   await holder.said('held');
   // Any descriptor that is closed drops every POSIX lock of its process on that file.
   holder.tell(`read ${path}`);
   await holder.said('did');
-  // The next to come and go takes itself for the last one, and removes the log that the holder still writes to.
+  // The next process that closes the file takes itself for the last one, and removes the log that the
+  // holder still writes to.
   const passer = openWith('libsql', path);
   passer.exec('SELECT count(*) FROM holdfast_hold');
   passer.close();
   expect(existsSync(`${path}-wal`)).toBe(false);
   holder.tell('renew');
-  // Either it goes on where the others are, or, where the library cannot, it is told in time that it has lost.
+  // The holder either continues on the shared file or, with libsql, learns in time that it has lost.
   const other = await startWorker(path, ['hold', 'x', 2_000]);
   const followed = other.said('held', 60_000);
   followed.catch(() => {});
@@ -54,14 +55,14 @@ it('a database that is removed while it is open is made anew, and its fences go 
   const other = sqliteStore(path);
   const second = await other.claim({ ...request, id: 'b' });
   expect(first.granted && second.granted && second.fence > first.fence).toBe(true);
-  // The first holder hears at its next renewal that its claim is gone.
+  // The first holder learns of the loss at its next renewal.
   expect(await store.renew({ name: 'x', id: 'a' }, { ttlMs: 1_000 })).toEqual({ held: false });
   expect((await store.claim({ ...request, id: 'c' })).granted).toBe(false);
   await store.close();
   await other.close();
 });
 
-it('after a statement was refused because another process wrote, what follows is really committed', async () => {
+it('after a statement failed because another process wrote, later statements are committed', async () => {
   const path = folder.file('busy.db');
   const store = sqliteStore(path);
   await store.claim({ ...request, name: 'warm', id: 'w' });
@@ -76,7 +77,7 @@ it('after a statement was refused because another process wrote, what follows is
     giveUp.abort();
     blocker.exec('COMMIT');
     await expect(refused).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
-    // libsql keeps the refused statement half-way, and does not commit what other statements do until that has run again.
+    // Until the failed statement has run again, libsql does not commit what other statements write.
     expect(await store.release(held)).toBe(true);
     expect(blocker.prepare('SELECT name FROM holdfast_hold WHERE name = ?').all(held.name)).toEqual([]);
   }

@@ -49,7 +49,7 @@ it('SIGKILL at any moment of a write leaves a sound file and rising fences', asy
       await writer.ended();
     }
     const given = writers.flatMap((writer) => writer.messages.map(({ fence }) => BigInt(fence as string)));
-    // A fence that somebody was told of was on record before: nothing is given twice, whoever died since.
+    // A fence is written before it is reported, so no fence is given twice, whichever process dies.
     expect(new Set(given).size).toBe(given.length);
     const next = await claimSoon(path, `after ${round}`);
     for (const fence of [greatest, ...given]) expect(next > fence).toBe(true);

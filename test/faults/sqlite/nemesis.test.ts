@@ -15,7 +15,8 @@ it('no update is lost while holders are paused past their time to live and kille
   const file = folder.file('ledger.db');
   const database = openWith('libsql', file);
   database.exec(
-    'PRAGMA journal_mode = WAL; CREATE TABLE entry (number INTEGER PRIMARY KEY, fence INTEGER, balance INTEGER)',
+    `PRAGMA journal_mode = WAL;
+      CREATE TABLE entry (number INTEGER PRIMARY KEY, fence INTEGER, balance INTEGER)`,
   );
   const start = async (): Promise<Worker> =>
     await startWorker(folder.file('locks.db'), ['ledger', 'x', file]);
@@ -28,7 +29,7 @@ it('no update is lost while holders are paused past their time to live and kille
     const n = Math.floor(Math.random() * WORKERS);
     const victim = workers[n];
     if (victim === undefined) continue;
-    // Whom is left to chance, but not whether anybody is killed at all.
+    // Which process is killed is random, but in each round one is.
     if (turn % 3 === 0) {
       victim.kill('SIGKILL');
       gone.push(victim);

@@ -5,8 +5,8 @@ import { createLocks } from '../../../src/index.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
-import { later } from '../../support/patience.ts';
-import { renewed } from '../../support/renewed.ts';
+import { later } from '../../support/waiting/eventually.ts';
+import { renewed } from '../../support/waiting/renewed.ts';
 
 const folder = temporaryFolder();
 afterEach(stopWorkers);

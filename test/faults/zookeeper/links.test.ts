@@ -3,20 +3,20 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
-import { type FaultProxy, startFaultProxy } from '../../support/fault-proxy.ts';
-import { later } from '../../support/patience.ts';
-import { firstRenewed, renewed } from '../../support/renewed.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
-import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
+import { later } from '../../support/waiting/eventually.ts';
+import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
+import { expectLostInTime, nodesOf, terms, until, witness } from './witness.ts';
 
-/** Links that fail between a client and a healthy ensemble. */
+/** Connections that fail between a client and a healthy ensemble. */
 const SESSION_MS = 2_000;
-/** Where nothing has to wait for its end: outlasts a machine that stands still. */
+/** For tests that do not wait for the end of a session. Outlasts a pause of the machine. */
 const LONG_SESSION_MS = 12_000;
 const CONNECTED = 3;
 
-// Most of it is waiting.
+// Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
@@ -42,7 +42,7 @@ interface Proxied {
   every(fault: (proxy: FaultProxy) => void): void;
 }
 
-/** Locks whose every connection goes through proxies, one for each member. The client is handed in, and connected. */
+/** Locks over a connected client whose connections go through proxies, one for each member. */
 async function proxied(options: { retries?: number; sessionMs?: number } = {}): Promise<Proxied> {
   const proxies = await Promise.all(ensemble.members.map((member) => startFaultProxy(member.port)));
   atTheEnd(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))));
@@ -52,18 +52,22 @@ async function proxied(options: { retries?: number; sessionMs?: number } = {}): 
   return { locks: locksOn(client), client, proxies, every: (fault) => proxies.forEach(fault) };
 }
 
+/** The end of a title that the safety page quotes. */
+const ENDS_BY_ITSELF = 'is lost by its own deadline, before another holds, and the process works on';
+
 describe.concurrent('a link to ZooKeeper fails', () => {
   for (const way of ['both', 'toClient', 'toServer'] as const) {
-    it(`row 56: a hold over a link that swallows ${way} is lost by its own deadline, before another holds, and the process works on`, async () => {
+    it(`row 56: ${way} swallowed: a hold ${ENDS_BY_ITSELF}`, async () => {
       const { locks, every } = await proxied();
       const second = others();
       const seen = await firstRenewed((round) => witness(locks, second, direct, `swallow-${way}-${round}`));
       every((proxy) => proxy.drop(way));
       await until('the holder was not told', () => seen.lostAt() !== null);
-      // A client whose requests arrive goes on asking for its session, and the servers keep that for it until the link is whole.
+      // While its requests arrive, the client keeps its session alive, and the servers keep the
+      // claim until the connection works again.
       if (way === 'toClient') every((proxy) => proxy.pass());
       const next = await seen.next;
-      expectToldInTime(seen, next);
+      expectLostInTime(seen, next);
       every((proxy) => proxy.pass());
       expect(await next.hold.release()).toBe(true);
       const again = await locks.mutex(next.hold.name).acquire();
@@ -72,7 +76,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     });
   }
 
-  it('row 55: a release that waits for the next connection says that it gave the lock up', async () => {
+  it('row 55: a release that waits for the next connection resolves to true', async () => {
     const { locks, client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
     for (let round = 0; round < 3; round += 1) {
       const hold = await locks.mutex('between-two').acquire();
@@ -94,29 +98,31 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     const hold = await locks.mutex('silent-member').acquire();
     const used = proxies.find((proxy) => proxy.connections > 0);
     used?.drop('both');
-    await until('it stays', () => proxies.some((proxy) => proxy !== used && proxy.connections > 0));
+    await until('the session stays at the silent member', () =>
+      proxies.some((proxy) => proxy !== used && proxy.connections > 0),
+    );
     await renewed(hold);
     expect(await nodesOf(direct, 'silent-member')).toHaveLength(1);
     expect(await hold.release()).toBe(true);
     used?.pass();
   });
 
-  it('row 56: a link that is cut and comes back costs no hold and no place in line', async () => {
+  it('row 56: a link that is cut and comes back costs no hold and no queue position', async () => {
     const { locks, every } = await proxied({ sessionMs: 6_000 });
-    const [hold, blocker] = [await locks.mutex('cut').acquire(), await others().mutex('cut-line').acquire()];
-    const waiting = later(locks.mutex('cut-line').acquire());
-    await until('nobody waits', async () => (await nodesOf(direct, 'cut-line')).length === 2);
-    const before = [...(await nodesOf(direct, 'cut-line'))].sort();
+    const [hold, blocker] = [await locks.mutex('cut').acquire(), await others().mutex('cut-queue').acquire()];
+    const waiting = later(locks.mutex('cut-queue').acquire());
+    await until('nobody waits', async () => (await nodesOf(direct, 'cut-queue')).length === 2);
+    const before = [...(await nodesOf(direct, 'cut-queue'))].sort();
     for (let round = 0; round < 4; round += 1) {
       every((proxy) => proxy.cut());
       await sleep(500);
     }
     await renewed(hold);
-    expect([...(await nodesOf(direct, 'cut-line'))].sort()).toEqual(before);
+    expect([...(await nodesOf(direct, 'cut-queue'))].sort()).toEqual(before);
     await blocker.release();
     const releasedAt = performance.now();
     expect((await waiting).fence).toBeGreaterThan(blocker.fence);
-    // Woken: by itself it looks again after 7.5 seconds at the earliest.
+    // The waiter was woken: without that it asks again after 7.5 seconds at the earliest.
     expect(performance.now() - releasedAt).toBeLessThan(6_000);
     expect(await hold.release()).toBe(true);
   });
@@ -134,10 +140,10 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   for (const wait of [true, false]) {
-    it(`row 55: a claim whose reply is lost is one claim, and is ours (${wait ? 'acquire' : 'a client that repeats by itself'})`, async () => {
+    it(`row 55: a claim whose reply is lost is one claim, and is ours (wait: ${wait})`, async () => {
       const { locks, every } = await proxied({ sessionMs: LONG_SESSION_MS, retries: wait ? 0 : 3 });
       const name = `lost-claim-${wait}`;
-      // The lock's node is there, so that the claim is one request.
+      // The lock node exists, so that the claim is one request.
       await (await locks.mutex(name).acquire()).release();
       every((proxy) => proxy.holdReplies());
       const acquired = later(locks.mutex(name).acquire());
@@ -145,10 +151,10 @@ describe.concurrent('a link to ZooKeeper fails', () => {
       every((proxy) => proxy.cut());
       every((proxy) => proxy.pass());
       const hold = await acquired;
-      await until('a ghost stays', async () => (await nodesOf(direct, name)).length === 1);
+      await until('an orphaned node stays', async () => (await nodesOf(direct, name)).length === 1);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
-      await until('something stays', async () => (await nodesOf(direct, name)).length === 0);
+      await until('a node stays', async () => (await nodesOf(direct, name)).length === 0);
     });
   }
 
@@ -165,8 +171,37 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await nodesOf(direct, 'given-up')).toHaveLength(1);
     every((proxy) => proxy.cut());
     every((proxy) => proxy.pass());
-    await until('a ghost stays', async () => (await nodesOf(direct, 'given-up')).length === 0);
+    await until('an orphaned node stays', async () => (await nodesOf(direct, 'given-up')).length === 0);
   });
+
+  for (const how of ['answers late', 'is cut and comes back'] as const) {
+    it(`claims that were given up before they were sent are never sent when the link ${how}`, async () => {
+      const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+      const root = `/given-up-${how.split(' ')[0]}`;
+      const store = zookeeperStore(client, { root });
+      atTheEnd(() => store.close());
+      expect((await store.claim({ ...terms, name: 'first', id: 'me#0' })).granted).toBe(true);
+      every((proxy) => proxy.holdReplies());
+      // More than are sent at once. None of these locks has a node yet.
+      const abort = new AbortController();
+      const claims = Array.from({ length: 600 }, (_, n) =>
+        store.claim({ ...terms, name: `job-${n}`, id: `me#${n}` }, abort.signal),
+      );
+      const ended = Promise.allSettled(claims);
+      await sleep(200);
+      abort.abort();
+      if (how === 'is cut and comes back') every((proxy) => proxy.cut());
+      every((proxy) => proxy.pass());
+      expect((await ended).filter(({ status }) => status === 'fulfilled')).toEqual([]);
+      expect((await store.claim({ ...terms, name: 'last', id: 'me#last' })).granted).toBe(true);
+      await sleep(200);
+      await until(
+        'the last claim was not created',
+        async () => (await nodesOf(direct, 'last', root)).length === 1,
+      );
+      expect([...(await nodesOf(direct, root.slice(1), ''))].sort()).toEqual(['first', 'last']);
+    });
+  }
 
   it('row 57: a release whose reply is lost has happened, and does not end the next hold', async () => {
     const { locks, every } = await proxied({ sessionMs: LONG_SESSION_MS });
@@ -183,7 +218,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await other.release()).toBe(true);
   });
 
-  it('row 57: a release that did not get through is made good when the link is back, though nobody asks any more', async () => {
+  it('row 57: a release that did not get through is made good when the link is back', async () => {
     const { client, every } = await proxied({ sessionMs: 5_000 });
     const store = zookeeperStore(client);
     atTheEnd(() => store.close());
@@ -203,45 +238,45 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     await until('the node stays', async () => (await nodesOf(direct, ref.name)).length === 0);
   });
 
-  it('row 57: a session that was ended by another costs the hold at once, and the process works on', async () => {
+  it('row 57: a session that another ends costs the hold at once, and the process works on', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
     const hold = await locks.mutex('ended').acquire();
     const before = client.getSessionId();
     await endSession(client);
     const endedAt = performance.now();
     await until('the holder was not told', () => hold.signal.aborted);
-    // By its own clock it would know after eight seconds at the earliest.
+    // Its own deadline ends the hold after eight seconds at the earliest.
     expect(performance.now() - endedAt).toBeLessThan(5_000);
     expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
     const again = await locks.mutex('ended').acquire();
     expect(again.fence).toBeGreaterThan(hold.fence);
     const old = before.readBigUInt64BE().toString(16);
-    await until('it is not of another session', async () => {
+    await until('the claim is not of another session', async () => {
       const nodes = await nodesOf(direct, 'ended');
       return nodes.length === 1 && nodes[0]?.includes(old) === false;
     });
     expect(await again.release()).toBe(true);
   });
 
-  it('row 57: who waits when its session is ended waits on in the next one', async () => {
+  it('row 57: a waiter whose session is ended goes on waiting in the next session', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
-    const blocker = await others().mutex('ended-line').acquire();
-    const waiting = later(locks.mutex('ended-line').acquire());
-    await until('nobody waits', async () => (await nodesOf(direct, 'ended-line')).length === 2);
+    const blocker = await others().mutex('ended-queue').acquire();
+    const waiting = later(locks.mutex('ended-queue').acquire());
+    await until('nobody waits', async () => (await nodesOf(direct, 'ended-queue')).length === 2);
     await endSession(client);
     const isBack = async (): Promise<boolean> => {
-      const nodes = await nodesOf(direct, 'ended-line');
+      const nodes = await nodesOf(direct, 'ended-queue');
       const old = client.getSessionId().readBigUInt64BE().toString(16);
       return nodes.length === 2 && !nodes.some((node) => node.includes(old));
     };
-    await until('it does not wait on', isBack);
+    await until('the claim is not in the queue again', isBack);
     await blocker.release();
     const releasedAt = performance.now();
     await (await waiting).release();
     expect(performance.now() - releasedAt).toBeLessThan(6_000);
   });
 
-  it('a client that its owner closes takes the holds with it, and they are told', async () => {
+  it('a client that its owner closes ends the holds, and their holders are told', async () => {
     const client = ensemble.client({ sessionMs: LONG_SESSION_MS });
     const locks = locksOn(client);
     const hold = await locks.mutex('closed-client').acquire();
@@ -254,13 +289,13 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 });
 
-/** Somebody else opens the same session, and closes it. */
+/** Another client takes over the session, and closes it. */
 async function endSession(client: RawClient): Promise<void> {
   const { getSessionPassword } = client as unknown as { getSessionPassword(): Buffer };
-  const thief = ensemble.client({
+  const other = ensemble.client({
     sessionMs: LONG_SESSION_MS,
     session: { id: client.getSessionId(), password: getSessionPassword.call(client) },
   });
-  await until('not connected', () => thief.getState().code === CONNECTED);
-  thief.close();
+  await until('not connected', () => other.getState().code === CONNECTED);
+  other.close();
 }

@@ -5,10 +5,13 @@ import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { startEnsemble } from '../../support/servers/zookeeper.ts';
 import { until } from './witness.ts';
 
-/** Much shorter than what ten thousand claims, sent all at once, take to be answered and worked off on a busy machine. */
+/**
+ * Much shorter than a busy machine needs to answer and process ten thousand claims that are sent at
+ * once.
+ */
 const SESSION_MS = 5_000;
 
-/** The greatest number of requests that have waited for an answer together. */
+/** The greatest number of requests that were pending at the same time. */
 function mostWaiting(client: RawClient): { readonly most: number } {
   const { connectionManager: manager } = client as unknown as {
     connectionManager: { queue(...args: unknown[]): void; pendingQueue: unknown[] };
@@ -27,7 +30,7 @@ const lengthOf = (client: RawClient, name: string): Promise<number> =>
     client.exists(`/locks/${name}`, (_error, stat) => resolve(stat?.numChildren ?? -1)),
   );
 
-it('row 18: ten thousand waiters of one process cost no hold, and are served in order without reading the line for each', {
+it('row 18: ten thousand waiters of one process cost no hold, and are served in order', {
   timeout: 120_000,
 }, async () => {
   await using ensemble = await startEnsemble({ members: 1 });
@@ -38,21 +41,21 @@ it('row 18: ten thousand waiters of one process cost no hold, and are served in 
   const lock = locks.mutex('crowd');
   const blocker = await lock.acquire();
   const served: number[] = [];
-  const line = Array.from({ length: 10_000 }, async (_, n) => {
+  const waiters = Array.from({ length: 10_000 }, async (_, n) => {
     const hold = await lock.acquire();
     served.push(n);
     await hold.release();
   });
-  const ended = Promise.allSettled(line);
-  await until('not all are in line', async () => (await lengthOf(direct, 'crowd')) === 10_001, 40_000);
-  // Whatever was sent, a renewal had this many answers to wait for at most, and the crowd cost the holder nothing.
+  const ended = Promise.allSettled(waiters);
+  await until('not all are in the queue', async () => (await lengthOf(direct, 'crowd')) === 10_001, 40_000);
+  // A renewal had to wait for at most this many answers, and the crowd did not cost the hold.
   expect(waiting.most).toBeLessThan(600);
   blocker.assertHeld();
   await blocker.release();
-  // A list of ten thousand for each of them would take ten times as long.
-  await until('the line does not move', () => served.length >= 300, 20_000);
+  // With a read of the whole queue for each waiter, this would take ten times as long.
+  await until('the queue does not move', () => served.length >= 300, 20_000);
   expect(served).toEqual(served.map((_, n) => n));
   await locks.close({ drainMs: 0 });
   await ended;
-  await until('places stay', async () => (await lengthOf(direct, 'crowd')) === 0, 20_000);
+  await until('nodes stay', async () => (await lengthOf(direct, 'crowd')) === 0, 20_000);
 });

@@ -1,172 +1,227 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
-import { startFaultProxy } from '../../support/fault-proxy.ts';
-import { later } from '../../support/patience.ts';
-import { firstRenewed, renewed } from '../../support/renewed.ts';
-import { crash } from '../../support/servers/crash.ts';
-import { type Ensemble, type Member, startEnsemble } from '../../support/servers/zookeeper.ts';
-import { expectToldInTime, nodesOf, until, witness } from './witness.ts';
+import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import type { Member } from '../../../src/torture/servers/zookeeper.ts';
+import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
+import { later, renewals } from '../../support/waiting/eventually.ts';
+import { firstRenewed } from '../../support/waiting/renewed.ts';
+import { expectLostInTime, nodesOf, terms, until, witness } from './witness.ts';
 
-/** Members that die, sleep, are cut off from their leader and come back. One after the other on one ensemble. */
+/**
+ * Members that die, sleep, are cut off from their leader and come back. Most of the time is spent
+ * waiting, so there are two ensembles at once. On each of them the tests run one after the other.
+ */
+vi.setConfig({ testTimeout: 90_000 });
 const CONNECTED = 3;
-/** A member that is cut off from its leader answers reads and pings for twelve ticks more; sessions are shorter. */
-const SESSION_MS = 2_000;
-/** Outlasts an election, also on a machine where something else keeps both cores busy: what is asked is whether it costs a hold, not how long it takes. */
+const TICK_MS = 200;
+const SYNC_LIMIT = 12;
+/** How long a member that is cut off from its leader goes on answering reads and pings. */
+const SYNC_MS = SYNC_LIMIT * TICK_MS;
+/** Sessions end sooner than that. */
+const SESSION_MS = 1_600;
+/**
+ * Outlasts an election, even on a busy machine. The tests check whether an election costs a hold,
+ * not how long it takes.
+ */
 const LONG_SESSION_MS = 40_000;
 
-let ensemble: Ensemble;
-beforeAll(async () => {
-  ensemble = await startEnsemble({
-    ...{ isDivisible: true, tickMs: 250, syncLimit: 12 },
-    maxSessionMs: LONG_SESSION_MS,
+const start = (members: number): Promise<Ensemble> =>
+  startEnsemble({
+    ...{ members, isDivisible: true },
+    ...{ tickMs: TICK_MS, syncLimit: SYNC_LIMIT, maxSessionMs: LONG_SESSION_MS },
   });
+let ensembles: readonly Ensemble[] = [];
+beforeAll(async () => {
+  ensembles = await Promise.all([3, 3, 1].map(start));
 });
-afterAll(() => ensemble?.stop());
+afterAll(async () => void (await Promise.all(ensembles.map((ensemble) => ensemble.stop()))));
 
-const clientOf = (members: readonly Member[], sessionMs = 5_000): RawClient =>
-  ensemble.client({ address: members.map((member) => member.address).join(','), sessionMs });
+/** What one test opens and breaks. Disposing closes and repairs all of it. */
+class Scene implements AsyncDisposable {
+  readonly #undos: (() => Promise<unknown> | unknown)[] = [];
+  readonly ensemble: Ensemble;
+  readonly leader: Member;
+  readonly followers: readonly [Member, Member];
 
-function storeOn(client: RawClient): Store {
-  const store = zookeeperStore(client);
-  onTestFinished(() => store.close());
-  return store;
-}
+  static async on(index: number): Promise<Scene> {
+    const ensemble = ensembles[index];
+    if (ensemble === undefined) throw new Error(`there is no ensemble ${index}`);
+    await ensemble.serving();
+    return new Scene(ensemble, await ensemble.leader());
+  }
 
-function locksOn(client: RawClient): Locks {
-  const locks = createLocks(zookeeperStore(client), { waitMs: 60_000 });
-  onTestFinished(() => locks.close({ drainMs: 0 }));
-  return locks;
-}
+  constructor(ensemble: Ensemble, leader: Member) {
+    this.ensemble = ensemble;
+    this.leader = leader;
+    const [a, b] = ensemble.members.filter((member) => member !== leader);
+    if (a === undefined || b === undefined) throw new Error('three members are needed');
+    this.followers = [a, b];
+  }
 
-async function parts(): Promise<{ leader: Member; followers: [Member, Member] }> {
-  await ensemble.serving();
-  const leader = await ensemble.leader();
-  const [a, b] = ensemble.members.filter((member) => member !== leader);
-  if (a === undefined || b === undefined) throw new Error('three members are needed');
-  return { leader, followers: [a, b] };
-}
+  clientOf(members: readonly Member[], sessionMs = 5_000): RawClient {
+    return this.ensemble.client({ address: members.map((member) => member.address).join(','), sessionMs });
+  }
 
-/** Stops the member for a while, as a paused machine is. */
-async function asleep(member: Member, ms: number): Promise<void> {
-  onTestFinished(() => member.server.kill('SIGCONT'));
-  member.server.kill('SIGSTOP');
-  await sleep(ms);
-  member.server.kill('SIGCONT');
-}
+  /** Locks of a short session at this member, and locks and a client at the other members. */
+  besides(alone: Member): { first: Locks; second: Locks; healthy: RawClient } {
+    const others = this.ensemble.members.filter((member) => member !== alone);
+    return {
+      first: this.locksOn(this.clientOf([alone], SESSION_MS)),
+      second: this.locksOn(this.clientOf(others)),
+      healthy: this.clientOf(others),
+    };
+  }
 
-/** Cut off from the leader, but not from clients. */
-function cutOff(follower: Member): { heal(): void } {
-  for (const link of follower.links) link.drop('both');
-  const heal = (): void => follower.links.forEach((link) => void link.pass());
-  onTestFinished(heal);
-  return { heal };
+  storeOn(client: RawClient): Store {
+    const store = zookeeperStore(client);
+    this.#undos.push(() => store.close());
+    return store;
+  }
+
+  locksOn(client: RawClient, renewEveryMs?: number): Locks {
+    const locks = createLocks(zookeeperStore(client), { waitMs: 60_000, renewEveryMs });
+    this.#undos.push(() => locks.close({ drainMs: 0 }));
+    return locks;
+  }
+
+  async detourTo(member: Member): Promise<FaultProxy> {
+    const detour = await startFaultProxy(member.port);
+    this.#undos.push(() => detour.stop());
+    return detour;
+  }
+
+  /** Stops the member's process, as a paused machine is. */
+  stop(member: Member): void {
+    this.#undos.push(() => member.server.kill('SIGCONT'));
+    member.server.kill('SIGSTOP');
+  }
+
+  async asleep(member: Member, ms: number): Promise<void> {
+    this.stop(member);
+    await sleep(ms);
+    member.server.kill('SIGCONT');
+  }
+
+  /** Cuts the member off from the leader, but not from clients. */
+  cutOff(follower: Member): { heal(): void } {
+    for (const link of follower.links) link.drop('both');
+    const heal = (): void => follower.links.forEach((link) => void link.pass());
+    this.#undos.push(heal);
+    return { heal };
+  }
+
+  /** Kills the member's process. `back` starts it again. */
+  async crash({ server }: Member): Promise<{ back(): Promise<void> }> {
+    let started: Promise<void> | null = null;
+    const back = (): Promise<void> => {
+      started ??= server.start();
+      return started;
+    };
+    this.#undos.push(back);
+    server.kill('SIGKILL');
+    await server.exited();
+    return { back };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const undo of this.#undos.reverse()) await undo();
+  }
 }
 
 let count = 0;
 const freshName = (): string => `members-${count++}`;
-const terms = { mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '', fenceAbove: 0n } as const;
 
-describe('a member of ZooKeeper fails', () => {
-  it('row 56: a member that is cut off from its leader goes on answering: its word does not prolong a hold', {
-    timeout: 60_000,
-  }, async () => {
-    const { leader, followers } = await parts();
-    const [alone, other] = followers;
-    const client = clientOf([alone], SESSION_MS);
-    const healthy = clientOf([leader, other]);
-    const [first, second] = [locksOn(client), locksOn(clientOf([leader, other]))];
+describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
+  it.sequential('row 56: a member is cut off and answers: its word does not prolong a hold', async () => {
+    await using scene = await Scene.on(0);
+    const [alone] = scene.followers;
+    const { first, second, healthy } = scene.besides(alone);
     const seen = await firstRenewed(() => witness(first, second, healthy, freshName()));
-    const cut = cutOff(alone);
+    const cut = scene.cutOff(alone);
     const next = await seen.next;
-    expectToldInTime(seen, next);
+    expectLostInTime(seen, next);
     cut.heal();
     await next.hold.release();
   });
 
-  it('row 56: the member sleeps, the client says connected, and the holder knows better', {
-    timeout: 60_000,
-  }, async () => {
-    const { leader, followers } = await parts();
-    const [alone, other] = followers;
-    const client = clientOf([alone], SESSION_MS);
-    const bare = clientOf([alone], SESSION_MS);
-    const healthy = clientOf([leader, other]);
-    const seen = await witness(locksOn(client), locksOn(clientOf([leader, other])), healthy, freshName());
+  it.sequential('row 56: member asleep: the client says connected, and the holder knows better', async () => {
+    await using scene = await Scene.on(0);
+    const [alone] = scene.followers;
+    const bare = scene.clientOf([alone], SESSION_MS);
+    const { first, second, healthy } = scene.besides(alone);
+    const seen = await witness(first, second, healthy, freshName());
     await until('not connected', () => bare.getState().code === CONNECTED);
     let stateAtLoss = -1;
     seen.hold.signal.addEventListener('abort', () => {
       stateAtLoss = bare.getState().code;
     });
-    onTestFinished(() => alone.server.kill('SIGCONT'));
-    alone.server.kill('SIGSTOP');
+    scene.stop(alone);
     const next = await seen.next;
-    expectToldInTime(seen, next);
+    expectLostInTime(seen, next);
     expect(stateAtLoss).toBe(CONNECTED);
     alone.server.kill('SIGCONT');
     await next.hold.release();
   });
 
-  it('row 56: the leader sleeps longer than the session, and holders talk to it and to a follower', {
-    timeout: 90_000,
-  }, async () => {
-    const { leader, followers } = await parts();
+  it.sequential('row 56: the leader sleeps longer than the session of holders at two members', async () => {
+    await using scene = await Scene.on(0);
+    const { leader, followers } = scene;
     const all = await Promise.all(
       [leader, followers[0]].map((member) =>
         witness(
-          locksOn(clientOf([member], SESSION_MS)),
-          locksOn(clientOf(followers)),
-          clientOf(followers),
+          scene.locksOn(scene.clientOf([member], SESSION_MS)),
+          scene.locksOn(scene.clientOf(followers)),
+          scene.clientOf(followers),
           freshName(),
         ),
       ),
     );
-    await asleep(leader, 4_500);
+    await scene.asleep(leader, SYNC_MS * 1.5);
     await sleep(1_000);
     for (const seen of all) {
-      // The session lives on at the next leader or it does not; in both cases the holder knows before anybody else can hold.
+      // The session lives on at the next leader, or it ends. In both cases the holder is told
+      // before another can hold.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
       const next = await seen.next;
-      if (seen.lostAt() !== null) expectToldInTime(seen, next);
+      if (seen.lostAt() !== null) expectLostInTime(seen, next);
       expect(next.hold.fence).toBeGreaterThan(seen.hold.fence);
       await next.hold.release();
     }
   });
 
-  it('row 56: the leader sleeps for less than it takes to replace it, and wakes when sessions are over', {
-    timeout: 60_000,
-  }, async () => {
-    const { leader, followers } = await parts();
-    const seen = await witness(
-      locksOn(clientOf([followers[0]], SESSION_MS)),
-      locksOn(clientOf(followers)),
-      clientOf(followers),
-      freshName(),
-    );
-    await sleep(1_000);
-    await asleep(leader, 2_400);
+  it.sequential('row 56: the leader wakes before it is replaced, when sessions are over', async () => {
+    await using scene = await Scene.on(0);
+    const { leader, followers } = scene;
+    const [first, second] = [
+      scene.locksOn(scene.clientOf([followers[0]], SESSION_MS)),
+      scene.locksOn(scene.clientOf(followers)),
+    ];
+    const seen = await firstRenewed(() => witness(first, second, scene.clientOf(followers), freshName()));
+    await scene.asleep(leader, SYNC_MS * 0.8);
     await sleep(1_500);
     if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
     const next = await seen.next;
-    if (seen.lostAt() !== null) expectToldInTime(seen, next);
+    if (seen.lostAt() !== null) expectLostInTime(seen, next);
     await next.hold.release();
   });
+});
 
-  it('row 57: a member that lags behind does not grant what was taken away: evicted, then asked through it', {
-    timeout: 60_000,
-  }, async () => {
-    const { leader, followers } = await parts();
+describe.concurrent('a member of ZooKeeper lags behind or is killed', () => {
+  it.sequential('row 57: a member that lags behind does not grant what was taken away', async () => {
+    await using scene = await Scene.on(1);
+    const { leader, followers } = scene;
     const [lagging, other] = followers;
     const name = freshName();
     const [first, second, third] = [
-      storeOn(clientOf([leader, other], LONG_SESSION_MS)),
-      storeOn(clientOf([lagging], LONG_SESSION_MS)),
-      storeOn(clientOf([leader, other], LONG_SESSION_MS)),
+      scene.storeOn(scene.clientOf([leader, other], LONG_SESSION_MS)),
+      scene.storeOn(scene.clientOf([lagging], LONG_SESSION_MS)),
+      scene.storeOn(scene.clientOf([leader, other], LONG_SESSION_MS)),
     ];
-    const look = clientOf([lagging], LONG_SESSION_MS);
+    const look = scene.clientOf([lagging], LONG_SESSION_MS);
     const requests = ['first#1', 'second#1', 'third#1'].map((id) => ({ name, id, ...terms, wait: true }));
     const [holder, waiter, last] = requests as [
       (typeof requests)[0],
@@ -177,9 +232,9 @@ describe('a member of ZooKeeper fails', () => {
     expect((await second.claim(waiter)).granted).toBe(false);
     expect((await third.claim(last)).granted).toBe(false);
     await first.release(holder);
-    // The lagging member has seen the release, and will not see what comes after it.
+    // The lagging member knows of the release, and will not learn of later changes.
     await until('the release did not arrive', async () => (await nodesOf(look, name)).length === 2);
-    const cut = cutOff(lagging);
+    const cut = scene.cutOff(lagging);
     expect(await first.evict(waiter)).toBe(true);
     expect((await third.claim(last)).granted).toBe(true);
     expect(await nodesOf(look, name), 'the member is not behind').toHaveLength(2);
@@ -189,33 +244,37 @@ describe('a member of ZooKeeper fails', () => {
     );
     expect(await Promise.race([asked, sleep(2_000)])).not.toBe(true);
     cut.heal();
-    await ensemble.serving();
-    // Whatever it has come to by then, the last one holds alone.
+    await scene.ensemble.serving();
+    // However the other claim has ended, the last one holds alone.
     expect(await asked).not.toBe(true);
     expect((await third.renew(last, { ttlMs: 60_000 })).held).toBe(true);
   });
 
   for (const which of ['the leader', 'the member that the holder talks to'] as const) {
-    it(`row 57: ${which} is killed, which costs no hold and no waiter`, { timeout: 60_000 }, async () => {
-      const { leader, followers } = await parts();
+    it.sequential(`row 57: ${which} is killed, which costs no hold and no waiter`, async () => {
+      await using scene = await Scene.on(1);
+      const { leader, followers } = scene;
       const killed = which === 'the leader' ? leader : followers[0];
-      const rest = ensemble.members.filter((member) => member !== killed);
-      // Only the way to the member that dies is open until the lock is held.
-      const detours = await Promise.all(rest.map((member) => startFaultProxy(member.port)));
-      onTestFinished(async () => void (await Promise.all(detours.map((detour) => detour.stop()))));
+      const rest = scene.ensemble.members.filter((member) => member !== killed);
+      // Until the lock is held, only the member that will be killed can be reached.
+      const detours = await Promise.all(rest.map((member) => scene.detourTo(member)));
       for (const detour of detours) detour.refuse();
       const address = [killed.address, ...detours.map((detour) => `127.0.0.1:${detour.port}`)].join(',');
-      const holder = ensemble.client({ sessionMs: LONG_SESSION_MS, address });
+      const holder = scene.ensemble.client({ sessionMs: LONG_SESSION_MS, address });
       const name = freshName();
-      const hold = await locksOn(holder).mutex(name).acquire();
+      const locks = scene.locksOn(holder, 500);
+      const hold = await locks.mutex(name).acquire();
       for (const detour of detours) detour.pass();
-      const waiting = later(locksOn(clientOf(ensemble.members, LONG_SESSION_MS)).mutex(name).acquire());
+      const waiting = later(
+        scene.locksOn(scene.clientOf(scene.ensemble.members, LONG_SESSION_MS)).mutex(name).acquire(),
+      );
       await until('nobody waits', async () => (await nodesOf(holder, name)).length === 2);
-      const { back } = await crash(killed.server);
-      // They miss it at once, since its connections end, and serve again when they have elected another leader. The holder is renewed by then.
-      await sleep(4_000);
-      await ensemble.serving(2);
-      await renewed(hold);
+      const { back } = await scene.crash(killed);
+      // The other members notice at once, because their connections end, and serve again when they
+      // have elected another leader. The holder's next renewal goes through that leader.
+      await scene.ensemble.leader();
+      await scene.ensemble.serving(2);
+      await renewals(locks, 1);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
       const next = await waiting;
@@ -225,14 +284,15 @@ describe('a member of ZooKeeper fails', () => {
     });
   }
 
-  it('row 57: the majority is lost: the holder is told in time, nobody else holds, and it goes on when the majority is back', {
-    timeout: 90_000,
-  }, async () => {
-    const { leader, followers } = await parts();
+  // The safety page quotes the end of this title.
+  const inMinority = 'nobody else holds, and it goes on when the majority is back';
+  it.sequential(`row 57: in a minority ${inMinority}`, async () => {
+    await using scene = await Scene.on(1);
+    const { leader, followers } = scene;
     const seen = await witness(
-      locksOn(clientOf(ensemble.members, SESSION_MS)),
-      locksOn(clientOf(ensemble.members)),
-      clientOf(ensemble.members),
+      scene.locksOn(scene.clientOf(scene.ensemble.members, SESSION_MS)),
+      scene.locksOn(scene.clientOf(scene.ensemble.members)),
+      scene.clientOf(scene.ensemble.members),
       freshName(),
     );
     let granted = false;
@@ -240,7 +300,7 @@ describe('a member of ZooKeeper fails', () => {
       granted = true;
     });
     first.catch(() => {});
-    const killed = [await crash(leader.server), await crash(followers[0].server)];
+    const killed = [await scene.crash(leader), await scene.crash(followers[0])];
     await until('the holder was not told', () => seen.lostAt() !== null);
     await sleep(SESSION_MS);
     expect(granted, 'a minority has granted a lock').toBe(false);
@@ -251,16 +311,14 @@ describe('a member of ZooKeeper fails', () => {
     await next.hold.release();
   });
 
-  it('rule 8: an ensemble that was rebuilt from nothing is refused, not believed', {
-    timeout: 60_000,
-  }, async () => {
-    const rebuilt = await startEnsemble({ members: 1 });
-    onTestFinished(() => rebuilt.stop());
-    const store = storeOn(rebuilt.client());
+  it.sequential('rule 8: an ensemble that was rebuilt from nothing is refused, not believed', async () => {
+    const [, , rebuilt] = ensembles;
+    const store = zookeeperStore(() => rebuilt?.client() ?? expect.fail('the ensemble was not started'));
     for (const wait of [false, true]) {
       const request = { ...terms, name: 'rebuilt', id: 'me#1', fenceAbove: 10n ** 9n, wait };
       await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
       expect(await store.read('rebuilt')).toEqual([]);
     }
+    await store.close();
   });
 });

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
+import { soak } from '../../support/faults/soak.ts';
 import { startEnsemble } from '../../support/servers/zookeeper.ts';
-import { soak } from '../../support/soak.ts';
 
 it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
   timeout: 120_000,

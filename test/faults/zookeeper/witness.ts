@@ -1,8 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
+import type { ClaimRequest } from '../../../src/store/store.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
-import { expectToldInTime as expectTold, type Witness } from '../../support/told-in-time.ts';
+import { expectLostInTime as expectTold, type Witness } from '../../support/faults/lost-in-time.ts';
+
+/** What most claims of these tests ask for. */
+export const terms: Omit<ClaimRequest, 'name' | 'id'> = {
+  mode: { kind: 'exclusive' },
+  ttlMs: 60_000,
+  wait: true,
+  note: '',
+  fenceAbove: 0n,
+};
 
 /** `first` takes the lock, `second` waits for it, and the ensemble is watched through `third`. */
 export async function witness(first: Locks, second: Locks, third: RawClient, name: string): Promise<Witness> {
@@ -24,17 +34,17 @@ export async function witness(first: Locks, second: Locks, third: RawClient, nam
     .mutex(name)
     .acquire({ waitMs: 120_000 })
     .then((other) => ({ hold: other, at: performance.now() }));
-  // A test that fails before it asks for this ends with its own failure, not with this one.
+  // A test that fails before it awaits `next` must end with its own failure.
   next.catch(() => {});
   while (lostAt === null && (await nodesOf(third, name)).length < 2) await sleep(20);
   return { hold, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 
 /** For a loss by time: the holder was told before another could hold. */
-export const expectToldInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
+export const expectLostInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
   expectTold(seen, next, 'session');
 
-/** What stands in the line of a lock, as the member that the client is connected to knows it. */
+/** The nodes in the queue of a lock, as the connected member knows them. */
 export async function nodesOf(client: RawClient, name: string, root = '/locks'): Promise<readonly string[]> {
   return await new Promise((resolve) =>
     client.getChildren(`${root}/${name}`, (_error, children) => resolve(children ?? [])),

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { createLocks } from '../../../../src/index.ts';
 import { postgresAdvisoryStore } from '../../../../src/stores/postgres/advisory/advisory-store.ts';
 
-// Holds a lock until somebody ends it.
+// Holds a lock until its parent ends it.
 const [url, name = ''] = process.argv.slice(2);
 const locks = createLocks(postgresAdvisoryStore(new pg.Pool({ connectionString: url })));
 const hold = await locks.mutex(name).acquire();

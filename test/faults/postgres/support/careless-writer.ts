@@ -4,7 +4,8 @@ import { postgresFenceGate } from '../../../../src/fence/index.ts';
 import { createLocks } from '../../../../src/index.ts';
 import { postgresLeaseStore } from '../../../../src/stores/postgres/index.ts';
 
-// Takes a lease and writes, and writes, without ever looking whether it still holds it; when it is refused, it takes the next. Only the gate stands between a late write and the table.
+// Takes a lease and writes repeatedly, without checking that it still holds the lease. When a write is
+// refused, it takes the next lease. Only the gate can refuse a late write.
 const [url, name] = process.argv.slice(2);
 const locks = createLocks(postgresLeaseStore(new pg.Pool({ connectionString: url })), {
   ttlMs: 1_000,

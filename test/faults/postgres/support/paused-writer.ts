@@ -2,7 +2,8 @@ import pg from 'pg';
 import { createLocks } from '../../../../src/index.ts';
 import { bindFence, postgresLeaseStore } from '../../../../src/stores/postgres/index.ts';
 
-// Holds a lease, and is paused by whoever started it: before it binds its fence, or after. Then it goes on to write as if nothing had happened.
+// Holds a lease. Its parent pauses it before or after it binds its fence. Then it writes as if nothing
+// had happened.
 const [url, when] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString: url });
 const locks = createLocks(postgresLeaseStore(pool));

@@ -5,7 +5,8 @@ import { createLocks } from '../../../../src/index.ts';
 import { postgresAdvisoryStore } from '../../../../src/stores/postgres/advisory/advisory-store.ts';
 import { startPostgres } from '../../../support/servers/postgres.ts';
 
-// Runs in a network of its own. Takes a lock over TCP, takes the network down, and prints when the holder was told and when the server gave the lock to a witness.
+// Runs in a network namespace. Takes a lock over TCP, takes the network down, and prints when the holder
+// learned of the loss and when the server granted the lock to a witness.
 const setLink = (state: 'up' | 'down'): void =>
   void execFileSync('ip', ['link', 'set', 'lo', state], {
     env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` },

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { eventually, later, renewals } from '../../support/patience.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
+import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -10,8 +10,8 @@ beforeAll(async () => {
 afterEach(() => stage.proxy.pass());
 afterAll(() => stage[Symbol.asyncDispose]());
 
-describe.each(LIBRARIES)('row 21: a link that swallows everything, under %s', (library) => {
-  it('the holder knows before another can hold, and the process works on', async () => {
+describe.each(LIBRARIES)('row 21: a connection that swallows everything, under %s', (library) => {
+  it('the holder is told before another can hold, and the process goes on', async () => {
     const { proxy } = stage;
     const name = `hole-${library}`;
     const cutOff = await stage.locks(library, stage.proxyUrl, { ttlMs: 1_500 });
@@ -27,7 +27,7 @@ describe.each(LIBRARIES)('row 21: a link that swallows everything, under %s', (l
     expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST', how: 'expired' }));
     expect(next.fence).toBeGreaterThan(hold.fence);
 
-    // A command that is never answered ends by its own limit, and says that nobody knows.
+    // A command without a reply ends at its time limit, with an unknown outcome.
     const startedMs = performance.now();
     await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({
       code: 'STORE',
@@ -40,7 +40,7 @@ describe.each(LIBRARIES)('row 21: a link that swallows everything, under %s', (l
     await again.release();
   });
 
-  it('one way only: what was sent may have arrived, and is taken back', async () => {
+  it('only replies are swallowed: a claim that may have arrived is removed', async () => {
     const { proxy, admin } = stage;
     const name = `one-way-${library}`;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 30_000 });
@@ -53,7 +53,7 @@ describe.each(LIBRARIES)('row 21: a link that swallows everything, under %s', (l
     await eventually('it is gone', async () => (await admin.exists(`holdfast:${name}`)) === 0);
   });
 
-  it('a slow link only makes it slow', async () => {
+  it('a slow connection only makes calls slow', async () => {
     const { proxy } = stage;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 8_000, renewEveryMs: 500 });
     await (await locks.mutex('warm').acquire()).release();

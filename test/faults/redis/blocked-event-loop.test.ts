@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES } from '../../support/redis-clients.ts';
+import { LIBRARIES } from '../../support/clients/redis-clients.ts';
 
-/** A claim that hardly waits has this long to be answered. */
+/** The time limit of a claim with a short wait. */
 const LIMIT_MS = 1_000;
 
 let stage: Stage;
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-/** Once what was asked has left: one library writes at once, the other at the end of the turn. */
+/** Resolves when the command was written: one library writes at once, the other at the end of the tick. */
 function stall(ms: number): void {
   process.nextTick(() =>
     setImmediate(() => {
@@ -20,8 +20,8 @@ function stall(ms: number): void {
   );
 }
 
-describe.each(LIBRARIES)('a process that stands still, under %s', (library) => {
-  it('takes the answer that came meanwhile, and does not give it up unread', async () => {
+describe.each(LIBRARIES)('a process whose event loop is blocked, under %s', (library) => {
+  it('uses the reply that came meanwhile, instead of giving up', async () => {
     const locks = await stage.locks(library, stage.server.url);
     const name = `stalled ${library}`;
     await locks.mutex(name).run(() => {});

@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
+
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+it('a silent connection: the holder is told before another can hold, and all works later', async () => {
+  const [locks, others] = [stage.locks({ url: stage.proxyUrl, ttlMs: 3_000, commandMs: 800 }), stage.locks()];
+  const hold = await locks.mutex('silent').acquire();
+  let lostAtMs = 0;
+  hold.signal.addEventListener('abort', () => {
+    lostAtMs = performance.now();
+  });
+  const next = later(others.mutex('silent').acquire());
+  stage.proxy.drop('both');
+  const failing = later(locks.mutex('unreachable').acquire({ waitMs: 1_500 }));
+  const taken = await next;
+  const takenAtMs = performance.now();
+  expect(lostAtMs).toBeGreaterThan(0);
+  expect(lostAtMs).toBeLessThanOrEqual(takenAtMs);
+  await expect(failing).rejects.toMatchObject({ code: 'STORE' });
+  stage.proxy.cut();
+  stage.proxy.pass();
+  await taken.release();
+  await (await locks.mutex('silent').acquire()).release();
+}, 30_000);
+
+it('replies that are lost: what is asked again by the same id is granted once, with one fence', async () => {
+  const store = stage.store({ url: stage.proxyUrl });
+  const claim = request('lost-reply');
+  await store.read('warm');
+  stage.proxy.holdReplies();
+  await expect(store.claim(claim, AbortSignal.timeout(300))).rejects.toMatchObject({ applied: 'unknown' });
+  stage.proxy.cut();
+  stage.proxy.pass();
+  const again = await store.claim(claim);
+  const [held] = await store.read('lost-reply');
+  expect(again).toMatchObject({ granted: true, fence: held?.fence });
+});
+
+it('links that break all the time: everybody gets in, one after the other', async () => {
+  const locks = Array.from({ length: 2 }, () => stage.locks({ url: stage.proxyUrl, commandMs: 2_000 }));
+  const timer = setInterval(() => stage.proxy.cut(), 60);
+  let inside = 0;
+  let most = 0;
+  const worker = async (each: (typeof locks)[number]): Promise<void> => {
+    for (let n = 0; n < 5; n += 1) {
+      const hold = await each.mutex('breaking').acquire();
+      inside += 1;
+      most = Math.max(most, inside);
+      await sleep(2);
+      inside -= 1;
+      await hold.release().catch(() => false);
+    }
+  };
+  try {
+    await Promise.all(locks.flatMap((each) => [worker(each), worker(each)]));
+  } finally {
+    clearInterval(timer);
+  }
+  expect(most).toBe(1);
+  await eventually(
+    'nothing is left',
+    async () => (await stage.store().read('breaking')).length === 0,
+    15_000,
+  );
+}, 60_000);

@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Locks } from '../../../src/index.ts';
+import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startWorker, stopWorkers, type Worker } from '../../redis/support/workers.ts';
+import { eventually, later } from '../../support/waiting/eventually.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+// Not after each test, since the tests run concurrently.
+afterAll(async () => {
+  stopWorkers();
+  await stage[Symbol.asyncDispose]();
+});
+
+/** How long a stopped waiter may delay the claims behind it. */
+const DELAY_MS = 6_000;
+
+/** A holder and waiters in other processes, and a waiter here behind them. */
+async function setUp(name: string, ttlMs: number, waiters: number) {
+  const locks = await stage.locks('ioredis', stage.server.url, { waitMs: 200_000 });
+  const waiting = (count: number): Promise<void> =>
+    eventually(`${count} wait`, async () => (await locks.inspect(name)).waiters.length === count);
+  const holder = startWorker(stage.server.url, 'hold', name, `${ttlMs}`);
+  await holder.said('held');
+  const ahead: Worker[] = [];
+  for (let n = 1; n <= waiters; n += 1) {
+    ahead.push(startWorker(stage.server.url, 'hold', name, `${ttlMs}`));
+    await waiting(n);
+  }
+  const pending = later(locks.mutex(name).acquire({ ttlMs }));
+  await waiting(waiters + 1);
+  return { locks, holder, ahead, pending };
+}
+
+/** The holder releases, and its process ends by itself or is killed. */
+async function releaseAndExit(holder: Worker, how: 'exits' | 'is killed'): Promise<void> {
+  holder.tell('release');
+  await holder.said('released');
+  if (how === 'is killed') holder.kill('SIGKILL');
+  await holder.exited;
+}
+
+async function elapsedMs(work: Promise<unknown>): Promise<number> {
+  const startedMs = performance.now();
+  await work;
+  return performance.now() - startedMs;
+}
+
+async function noneLeft(locks: Locks, name: string): Promise<void> {
+  await eventually('nothing is left', async () => {
+    const { holders, waiters } = await locks.inspect(name);
+    return holders.length + waiters.length === 0;
+  });
+}
+
+describe.concurrent.each([
+  ['long before', 1_500],
+  ['just before', 0],
+] as const)('a waiter that asked %s it was stopped', (_when, askedAgoMs) => {
+  it.each([
+    [30_000, 'exits'],
+    [120_000, 'is killed'],
+  ] as const)(
+    'delays the queue by seconds, with a lease of %s ms, when the releasing process %s',
+    async (ttlMs, how) => {
+      const name = `stopped-${askedAgoMs}-${ttlMs}`;
+      const { locks, holder, ahead, pending } = await setUp(name, ttlMs, 1);
+      await sleep(askedAgoMs);
+      for (const worker of ahead) worker.kill('SIGSTOP');
+      const granted = elapsedMs(pending);
+      await releaseAndExit(holder, how);
+      expect(await granted).toBeLessThan(DELAY_MS);
+      // The stopped waiter goes on, finds that its turn is over, and waits again.
+      const [stopped] = ahead;
+      stopped?.kill('SIGCONT');
+      const hold = await pending;
+      await sleep(200);
+      hold.assertHeld();
+      expect(await hold.release()).toBe(true);
+      const { fence } = (await stopped?.said('held')) ?? {};
+      expect(BigInt(String(fence))).toBeGreaterThan(hold.fence);
+      stopped?.tell('release');
+      await stopped?.exited;
+      await noneLeft(locks, name);
+    },
+  );
+});
+
+it.concurrent('two stopped waiters in a row delay the queue by twice as long', async () => {
+  const { holder, ahead, pending } = await setUp('stopped-twice', 120_000, 2);
+  await sleep(1_500);
+  for (const worker of ahead) worker.kill('SIGSTOP');
+  const granted = elapsedMs(pending);
+  await releaseAndExit(holder, 'is killed');
+  expect(await granted).toBeLessThan(2 * DELAY_MS);
+  await (await pending).release();
+});
