@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { redisFenceGate } from '../../src/fence/index.ts';
+import { type Stage, startStage } from '../redis/support/stage.ts';
+import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+describe.each(LIBRARIES)('a gate for data in Redis, under %s', (library) => {
+  it('refuses an earlier holder once a later one has read through it', async () => {
+    const { client, close } = await openClient(library, stage.server.url);
+    const gate = redisFenceGate(client);
+    const [resource, key] = [`account-${library}`, `balance-${library}`];
+    expect(await gate.read(resource, 1n, key)).toBeNull();
+    await gate.write(resource, 1n, { set: [key, '100'] });
+    // The first holder is paused here, with a write in mind. The second one reads.
+    expect(await gate.read(resource, 2n, key)).toBe('100');
+    const late = gate.write(resource, 1n, { set: [key, '90'] });
+    await expect(late).rejects.toMatchObject({ code: 'STALE_FENCE', fence: 1n, latest: 2n });
+    await gate.write(resource, 2n, { set: [key, '80'] });
+    expect(await stage.admin.get(key)).toBe('80');
+    await expect(gate.read(resource, 1n, key)).rejects.toMatchObject({ code: 'STALE_FENCE' });
+    close();
+  });
+});
