@@ -12,14 +12,14 @@ afterAll(() => folder.remove());
 const run = (args: string[], command: string[]) => holdfast(['run', ...args, '--', ...command], env);
 
 describe('exit codes', () => {
-  it('the command’s own, and 128 + n when a signal ended it', async () => {
+  it('the code of the command, and 128 + n when a signal ended it', async () => {
     expect(await run(['a'], ['true'])).toMatchObject({ code: 0, stderr: '' });
     expect(await run(['a'], ['sh', '-c', 'exit 7'])).toMatchObject({ code: 7, stderr: '' });
     expect(await run(['a'], ['sh', '-c', 'kill -TERM $$'])).toMatchObject({ code: 143 });
     expect(await run(['a'], ['sh', '-c', 'kill -KILL $$'])).toMatchObject({ code: 137 });
   });
 
-  it('127 for a command that is not there, 126 for one that cannot be run; the lock is free again', async () => {
+  it('127 for a missing command, 126 for one that cannot be run; the lock is released', async () => {
     expect(await run(['b'], ['no-such-command'])).toMatchObject({
       code: 127,
       stderr: expect.stringContaining('no-such-command'),
@@ -30,7 +30,7 @@ describe('exit codes', () => {
     expect(await run(['b', '--no-wait'], ['true'])).toMatchObject({ code: 0 });
   });
 
-  it('75 when the lock could not be had in time, with who holds it', async () => {
+  it('75 for a time-out, with the holder of the lock', async () => {
     const holder = await start(['run', 'c', '--', 'sh', '-c', 'echo in; exec sleep 30'], env);
     await holder.printed('in');
     for (const once of [['--no-wait'], ['--wait', '0s']]) {
@@ -52,7 +52,8 @@ describe('exit codes', () => {
     ['an unknown verb', ['rum', 'x']],
     ['an unknown option', ['run', 'x', '--hurry', '--', 'true']],
     ['a duration without a unit', ['run', 'x', '--ttl', '30', '--', 'true']],
-    ['a grace as long as the ttl', ['run', 'x', '--ttl', '5s', '--', 'true']],
+    ['a grace as long as the ttl', ['run', 'x', '--ttl', '5s', '--grace', '5s', '--', 'true']],
+    ['a ttl that leaves no time to renew', ['run', 'x', '--ttl', '50ms', '--', 'true']],
     ['a grace that leaves no time to renew', ['run', 'x', '--ttl', '2s', '--grace', '1990ms', '--', 'true']],
     ['permits that are none', ['run', 'x', '--permits', '3/2', '--', 'true']],
     ['shared permits', ['run', 'x', '--shared', '--permits', '1/2', '--', 'true']],
@@ -79,7 +80,7 @@ describe('exit codes', () => {
     );
   });
 
-  it('a command without options needs no --, and one that begins with it keeps all of them', async () => {
+  it('a command without options needs no --, and a command after -- keeps all of its options', async () => {
     expect(await holdfast(['run', 'x', '--ttl', '20s', 'echo', 'hi', '-'], env)).toMatchObject({
       code: 0,
       stdout: 'hi -\n',
@@ -101,7 +102,12 @@ describe('exit codes', () => {
     });
   });
 
-  it('help and the version are no errors', async () => {
+  it.each(['2s', '5s', '200ms'])('a short --ttl is accepted: %s', async (ttl) => {
+    // The command waits until the hold has been renewed: the default grace leaves time for that.
+    expect(await run(['short', '--ttl', ttl], ['sleep', '0.3'])).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('0 for help and the version', async () => {
     expect(await holdfast(['--help'], env)).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('evict'),
@@ -117,8 +123,8 @@ describe('exit codes', () => {
   });
 });
 
-describe('what the command sees', () => {
-  it('the name and a fence that rises, its own arguments untouched, and our standard input', async () => {
+describe('the command gets', () => {
+  it('the name and a rising fence, its arguments unchanged, and our standard input', async () => {
     const script = 'printf "%s|%s|%s|" "$HOLDFAST_NAME" "$HOLDFAST_FENCE" "$1"; cat';
     const fences: bigint[] = [];
     for (let round = 0; round < 2; round += 1) {
@@ -137,7 +143,7 @@ describe('what the command sees', () => {
     expect((fences[1] ?? 0n) > (fences[0] ?? 0n)).toBe(true);
   });
 
-  it('no descriptor of ours beyond the three', async () => {
+  it('no file descriptor beyond the first three', async () => {
     const { stdout } = await run(
       ['d'],
       ['sh', '-c', 'ls /proc/self/fd | wc -l; readlink /proc/$$/fd/3 || echo none'],
@@ -145,7 +151,7 @@ describe('what the command sees', () => {
     expect(stdout).toContain('none');
   });
 
-  it('readers share, writers do not, permits are counted', async () => {
+  it('a lock that readers share, writers do not, and permits count', async () => {
     const reader = await start(['run', 'rw', '--shared', '--', 'sh', '-c', 'echo in; exec sleep 30'], env);
     await reader.printed('in');
     expect(await run(['rw', '--shared', '--no-wait'], ['true'])).toMatchObject({ code: 0 });

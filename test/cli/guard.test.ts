@@ -1,25 +1,32 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { startWorker, stopWorkers } from '../sqlite/support/workers.ts';
-import { eventually, later } from '../support/patience.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Holdfast, holdfast, start, stopAll } from './support/holdfast.ts';
 
 const folder = temporaryFolder();
-const path = folder.file('locks.db');
-const env = { HOLDFAST_URL: `sqlite:${path}` };
-afterEach(async () => {
+afterAll(async () => {
   await stopAll();
   await stopWorkers();
+  folder.remove();
 });
-afterAll(() => folder.remove());
 
-let unique = 0;
+let files = 0;
+
+/** A database of its own: one of these tests blocks the file that its commands use. */
+function makeDatabase(): { readonly path: string; readonly env: { readonly HOLDFAST_URL: string } } {
+  files += 1;
+  const path = folder.file(`locks-${files}.db`);
+  return { path, env: { HOLDFAST_URL: `sqlite:${path}` } };
+}
 
 interface Family {
   readonly name: string;
+  readonly path: string;
+  readonly env: { readonly HOLDFAST_URL: string };
   readonly running: Holdfast;
   /** The command and its child. */
   readonly pids: readonly number[];
@@ -27,12 +34,12 @@ interface Family {
   lastActiveMs(): number;
 }
 
-/** A command with a child that goes on working, both deaf to SIGTERM. */
-async function startFamily(terms: readonly string[], deaf = true): Promise<Family> {
-  unique += 1;
-  const name = `job ${unique}`;
-  const file = folder.file(`beats-${unique}`);
-  const trap = deaf ? 'trap "" TERM;' : '';
+/** A command with a child that goes on working. Both ignore SIGTERM unless `obeysTerm`. */
+async function startFamily(terms: readonly string[], obeysTerm = false): Promise<Family> {
+  const { path, env } = makeDatabase();
+  const name = 'job';
+  const file = `${path}-beats`;
+  const trap = obeysTerm ? '' : 'trap "" TERM;';
   const child = `${trap} while :; do date +%s%N >> ${file}; sleep 0.02; done`;
   const script = `${trap} sh -c '${child}' & echo "pids $$ $!"; wait; wait`;
   const running = await start(['run', name, ...terms, '--', 'sh', '-c', script], env);
@@ -40,7 +47,7 @@ async function startFamily(terms: readonly string[], deaf = true): Promise<Famil
   await eventually('the child works', () => existsSync(file) && readFileSync(file, 'utf8').includes('\n'));
   const pids = (/pids (\d+) (\d+)/.exec(running.stdout) ?? []).slice(1).map(Number);
   const lastActiveMs = (): number => Number(readFileSync(file, 'utf8').trim().split('\n').at(-1)) / 1e6;
-  return { name, running, pids, lastActiveMs };
+  return { name, path, env, running, pids, lastActiveMs };
 }
 
 function alive(pid: number): boolean {
@@ -56,8 +63,8 @@ async function allGone(pids: readonly number[], limitMs = 15_000): Promise<void>
   await eventually(`${pids.join()} are gone`, () => !pids.some(alive), limitMs);
 }
 
-/** Waits for the lock in this process, and says when it was had. */
-async function nextHolder(name: string): Promise<number> {
+/** Acquires the lock of the family in this process. Resolves to the time of the grant. */
+async function nextHolder({ name, path }: Family): Promise<number> {
   const locks = createLocks(sqliteStore(path));
   const hold = await locks.mutex(name).acquire({ waitMs: 40_000 });
   const atMs = Date.now();
@@ -67,7 +74,7 @@ async function nextHolder(name: string): Promise<number> {
 }
 
 /** In milliseconds since 1970. */
-async function leaseEnd(name: string): Promise<number> {
+async function leaseEnd({ name, path }: Family): Promise<number> {
   const store = sqliteStore(path);
   const [claim] = await store.read(name);
   const endMs = Date.now() + (claim?.expiresInMs ?? 0);
@@ -78,18 +85,18 @@ async function leaseEnd(name: string): Promise<number> {
 
 const TERMS = ['--ttl', '3s', '--grace', '500ms'] as const;
 
-describe('the command never goes on unlocked', () => {
-  it('when holdfast is killed with SIGKILL, the command and its children end before anyone else can hold', async () => {
+describe.concurrent('the command never goes on unlocked', () => {
+  it('when holdfast is killed: the command and its children end before another can hold', async () => {
     const family = await startFamily(TERMS);
-    const next = later(nextHolder(family.name));
+    const next = later(nextHolder(family));
     family.running.child.kill('SIGKILL');
     await allGone(family.pids);
     expect(await next).toBeGreaterThan(family.lastActiveMs());
   });
 
-  it('when holdfast is stopped past its time to live, the guard does the same', async () => {
+  it('when holdfast is stopped past its TTL: the guard ends the command and its children', async () => {
     const family = await startFamily(TERMS);
-    const next = later(nextHolder(family.name));
+    const next = later(nextHolder(family));
     family.running.child.kill('SIGSTOP');
     const takenMs = await next;
     expect(takenMs).toBeGreaterThan(family.lastActiveMs());
@@ -98,14 +105,14 @@ describe('the command never goes on unlocked', () => {
     expect((await family.running.result()).code).toBe(74);
   });
 
-  it('when the store does not answer, the command and its children end before the lock runs out: 74', async () => {
+  it('when the store is silent: the command and its children end before the lease, exit 74', async () => {
     const family = await startFamily(TERMS);
-    const next = later(nextHolder(family.name));
-    const writer = await startWorker(path, ['stick']);
+    const next = later(nextHolder(family));
+    const writer = await startWorker(family.path, ['stick']);
     await writer.said('stuck');
     writer.kill('SIGSTOP');
     // Nothing is written any more, so this is when its lease ends.
-    const leaseEndMs = await leaseEnd(family.name);
+    const leaseEndMs = await leaseEnd(family);
     const { code, stderr } = await family.running.result();
     expect({ code, stderr }).toEqual({ code: 74, stderr: expect.stringContaining('lost the lock') });
     expect(family.pids.filter(alive)).toEqual([]);
@@ -116,18 +123,21 @@ describe('the command never goes on unlocked', () => {
     expect(await next).toBeGreaterThan(endedMs);
   });
 
-  it('when the lock is taken away, SIGTERM and then SIGKILL end the whole group: 74', async () => {
+  it('when the lock is evicted: SIGTERM and then SIGKILL end the whole group, exit 74', async () => {
     const family = await startFamily(['--ttl', '5s', '--grace', '300ms']);
-    const [lock] = JSON.parse((await holdfast(['list', family.name, '--json'], env)).stdout) as {
+    const [lock] = JSON.parse((await holdfast(['list', family.name, '--json'], family.env)).stdout) as {
       holders: { id: string }[];
     }[];
-    expect((await holdfast(['evict', family.name, lock?.holders[0]?.id ?? ''], env)).code).toBe(0);
+    expect(
+      (await holdfast(['evict', family.name, lock?.holders[0]?.id ?? '', '--yes'], family.env)).code,
+    ).toBe(0);
     const { code, stderr } = await family.running.result();
     expect({ code, stderr }).toEqual({ code: 74, stderr: expect.stringContaining('lost the lock') });
     expect(family.pids.filter(alive)).toEqual([]);
   });
 
-  it('a lock that was taken away just before the command ended is reported too: 74', async () => {
+  it('when the lock is evicted just before the command ends: exit 74 as well', async () => {
+    const { path, env } = makeDatabase();
     const running = await start(['run', 'taken', '--', 'sh', '-c', 'echo in; read -r _; echo out'], env);
     await running.printed('in');
     const locks = createLocks(sqliteStore(path));
@@ -142,13 +152,13 @@ describe('the command never goes on unlocked', () => {
     await locks.close();
   });
 
-  it('a command that obeys SIGTERM does not have to wait for the grace to end', async () => {
-    const family = await startFamily(['--ttl', '30s', '--grace', '20s'], false);
+  it('a command that obeys SIGTERM does not wait for the end of the grace', async () => {
+    const family = await startFamily(['--ttl', '30s', '--grace', '20s'], true);
     family.running.child.kill('SIGKILL');
     await allGone(family.pids, 12_000);
   });
 
-  it('when the guard itself is killed, the command is ended: 74', async () => {
+  it('when the guard itself is killed: the command is ended, exit 74', async () => {
     const family = await startFamily(TERMS);
     const parent = Number(
       /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${family.pids[0]}/status`, 'utf8'))?.[1],
@@ -159,7 +169,8 @@ describe('the command never goes on unlocked', () => {
     await allGone(family.pids);
   });
 
-  it('nothing is left behind by a run that went well', async () => {
+  it('a run that succeeds leaves no process and no claim', async () => {
+    const { env } = makeDatabase();
     const { stdout } = await holdfast(['run', 'clean', '--', 'sh', '-c', 'echo $PPID'], env);
     await allGone([Number(stdout)]);
     expect(JSON.parse((await holdfast(['show', 'clean', '--json'], env)).stdout)).toMatchObject({
@@ -169,8 +180,9 @@ describe('the command never goes on unlocked', () => {
   });
 });
 
-describe('renewal', () => {
-  it('a command may run for much longer than the time to live', async () => {
+describe.concurrent('renewal', () => {
+  it('a command may run for much longer than the TTL', async () => {
+    const { env } = makeDatabase();
     const { code, stdout } = await holdfast(
       ['run', 'long', '--ttl', '3s', '--grace', '200ms', '--', 'sh', '-c', 'sleep 4.5; echo done'],
       env,
@@ -179,10 +191,11 @@ describe('renewal', () => {
   });
 });
 
-describe('signals', () => {
+describe.concurrent('signals', () => {
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)(
     '%s is passed on to the command',
     async (signal) => {
+      const { env } = makeDatabase();
       const short = signal.slice(3);
       const script = `trap "echo got; exit 9" ${short}; echo ready; while :; do sleep 0.05; done`;
       const running = await start(['run', `signal ${signal}`, '--', 'sh', '-c', script], env);
@@ -192,11 +205,12 @@ describe('signals', () => {
     },
   );
 
-  it('one that comes while it waits for the lock ends the wait, and gives the place up', async () => {
+  it('a signal during the wait for the lock ends the wait and removes the waiter', async () => {
+    const { path, env } = makeDatabase();
     const locks = createLocks(sqliteStore(path));
     const hold = await locks.mutex('waited for').acquire();
     const running = await start(['run', 'waited for', '--wait', 'forever', '--', 'echo', 'never'], env);
-    await eventually('it waits', async () => (await locks.inspect('waited for')).waiters.length === 1);
+    await eventually('holdfast waits', async () => (await locks.inspect('waited for')).waiters.length === 1);
     running.child.kill('SIGTERM');
     expect(await running.result()).toEqual({ code: 143, stdout: '', stderr: '' });
     expect((await locks.inspect('waited for')).waiters).toEqual([]);

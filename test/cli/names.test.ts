@@ -3,8 +3,8 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { copyable, typed } from '../../src/cli/text.ts';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { startSharedRedis } from '../../src/torture/servers/redis.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
-import { startSharedRedis } from '../support/servers/redis.ts';
 import { holdfast, stopAll } from './support/holdfast.ts';
 
 const folder = temporaryFolder();
@@ -22,7 +22,7 @@ const firstColumn = (stdout: string): string[] =>
 const claimIn = (stdout: string): string => /claim (.+)/.exec(stdout)?.[1] ?? '';
 
 describe('a name', () => {
-  it('can be copied from what is printed, and means the same to every verb', async () => {
+  it('can be copied from the output, and means the same to every command', async () => {
     const names = [
       'right to left \u202e',
       'a\\b\\n',
@@ -35,7 +35,7 @@ describe('a name', () => {
     const printed = firstColumn((await holdfast(['list'], env)).stdout);
     expect(printed.join('')).toMatch(/^[\x20-\x7e]+$/);
     for (const [n, hold] of holds.entries())
-      expect(await holdfast(['evict', printed[n] ?? '', hold.id], env)).toMatchObject({ code: 0 });
+      expect(await holdfast(['evict', printed[n] ?? '', hold.id, '--yes'], env)).toMatchObject({ code: 0 });
 
     const [name = '', typedName = ''] = [names.at(-1), printed.at(-1)];
     expect(typedName).not.toBe(name);
@@ -48,7 +48,7 @@ describe('a name', () => {
     await locks.close({ drainMs: 0 });
   });
 
-  it('is read as what was printed, whatever it is, and plain text as itself', () => {
+  it('is read back from its printed form, and plain text is read as it is', () => {
     const piece = fc.oneof(
       fc.constantFrom(
         '\\',
@@ -80,7 +80,7 @@ describe('a name', () => {
 });
 
 describe('a finished once', () => {
-  it('is seen in the list, and forgotten by evicting its claim', async () => {
+  it('is listed by its own name, and can be forgotten', async () => {
     const locks = createLocks(sqliteStore(path));
     let runs = 0;
     const invoice = () => locks.once('invoice:2026-11', () => (runs += 1));
@@ -88,17 +88,20 @@ describe('a finished once', () => {
       { ran: true, value: 1 },
       { ran: false, why: 'done' },
     ]);
-    const [name = ''] = firstColumn((await holdfast(['list', 'once\\u{1f}'], env)).stdout);
-    expect(name).toBe('once\\u{1f}invoice:2026-11');
-    const claim = claimIn((await holdfast(['show', name], env)).stdout);
-    expect((await holdfast(['evict', name, claim], env)).code).toBe(0);
+    const listed = await holdfast(['list', '--use', 'once'], env);
+    expect(listed.stdout).toMatch(/^invoice:2026-11 +once, done /m);
+    expect((await holdfast(['list', '--use', 'lock'], env)).stdout).not.toContain('invoice');
+    const shown = await holdfast(['show', 'invoice:2026-11', '--use', 'once', '--json'], env);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ name: 'invoice:2026-11', use: 'once', done: true });
+    expect(await holdfast(['forget', 'invoice:2026-11'], env)).toMatchObject({ code: 0 });
+    expect(await holdfast(['forget', 'invoice:2026-11'], env)).toMatchObject({ code: 1 });
     expect(await invoice()).toEqual({ ran: true, value: 2 });
     await locks.close();
   });
 });
 
 describe('a lock under a prefix in Redis', () => {
-  it('is seen and taken away with the prefix in the URL, and is another lock without it', async () => {
+  it('is shown and evicted with the prefix in the URL, and is another lock without it', async () => {
     await using server = await startSharedRedis();
     const url = `${server.url}?prefix=cli-names:`;
     const locks = await openLocks(url, { owner: 'billing-1' });
@@ -109,7 +112,7 @@ describe('a lock under a prefix in Redis', () => {
     expect(firstColumn((await holdfast(['list'], under)).stdout)).toEqual(['report']);
     const refused = await holdfast(['run', 'report', '--no-wait', '--', 'true'], under);
     expect(refused).toMatchObject({ code: 75, stderr: expect.stringContaining('held by "billing-1"') });
-    expect((await holdfast(['evict', 'report', hold.id], under)).code).toBe(0);
+    expect((await holdfast(['evict', 'report', hold.id, '--yes'], under)).code).toBe(0);
     await locks.close({ drainMs: 0 });
     const misspelled = await holdfast(['list', '--store', `${server.url}?prefx=cli-names:`], under);
     expect(misspelled).toMatchObject({

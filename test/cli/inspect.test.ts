@@ -5,11 +5,11 @@ import { afterAll, afterEach, describe, expect, it, onTestFinished } from 'vites
 import { parseDuration, parsePermits, resolveRun } from '../../src/cli/arguments.ts';
 import { hasSecret, redactor } from '../../src/cli/store-url.ts';
 import { duration, painter, printable } from '../../src/cli/text.ts';
-import { describeRefusal, describeWait } from '../../src/cli/waiting-line.ts';
+import { describeRefusal, describeWait } from '../../src/cli/wait-status.ts';
 import { createLocks, type LockView } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
-import { eventually, later } from '../support/patience.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
 import { holdfast, holdfastFile, start, stopAll } from './support/holdfast.ts';
 
 const folder = temporaryFolder();
@@ -19,7 +19,7 @@ afterEach(stopAll);
 afterAll(() => folder.remove());
 
 describe('list, show and evict', () => {
-  it('show who holds what and who waits, for people and as JSON', async () => {
+  it('show holders and waiters, for people and as JSON', async () => {
     const locks = createLocks(sqliteStore(path), { owner: 'web-1' });
     const hold = await locks.mutex('deploy').acquire({ metadata: { job: 'v2' } });
     const reader = await locks.readWriteLock('report').read.acquire();
@@ -27,9 +27,10 @@ describe('list, show and evict', () => {
     await eventually('it waits', async () => (await locks.inspect('deploy')).waiters.length === 1);
 
     const listed = await holdfast(['list'], env);
-    expect(listed.stdout).toMatch(
-      /^LOCK +KIND +HOLDERS +WAITING +HELD BY +FOR +ENDS\ndeploy +exclusive +1 +1 +web-1 .*\nreport +shared +1 +0 +web-1 \(reads\)/,
-    );
+    const [head, first, second] = listed.stdout.split('\n');
+    expect(head).toMatch(/^LOCK +KIND +HOLDERS +WAITING +HELD BY +FOR +ENDS$/);
+    expect(first).toMatch(/^deploy +exclusive +1 +1 +web-1 /);
+    expect(second).toMatch(/^report +shared +1 +0 +web-1 \(reads\)/);
     const json = JSON.parse((await holdfast(['list', 'dep', '--json'], env)).stdout) as unknown[];
     expect(json).toMatchObject([
       {
@@ -44,11 +45,11 @@ describe('list, show and evict', () => {
     expect(shown.stdout).toContain('{"job":"v2"}');
     expect(shown.stdout).toMatch(/1\. {2}web-1/);
 
-    expect(await holdfast(['evict', 'deploy', 'nobody'], env)).toMatchObject({
+    expect(await holdfast(['evict', 'deploy', 'nobody', '--yes'], env)).toMatchObject({
       code: 1,
       stdout: expect.stringContaining('was gone already'),
     });
-    const evicted = await holdfast(['evict', 'deploy', hold.id, '--json'], env);
+    const evicted = await holdfast(['evict', 'deploy', hold.id, '--yes', '--json'], env);
     expect({ code: evicted.code, ...JSON.parse(evicted.stdout) }).toEqual({
       code: 0,
       name: 'deploy',
@@ -63,7 +64,7 @@ describe('list, show and evict', () => {
     await locks.close();
   });
 
-  it('print no control character, whatever a name or an owner holds', async () => {
+  it('print no control character of a name or an owner', async () => {
     const locks = createLocks(sqliteStore(path), { owner: 'x' });
     const hold = await locks.mutex('red \u202Etxt').acquire();
     const { stdout } = await holdfast(['list'], env);
@@ -75,7 +76,7 @@ describe('list, show and evict', () => {
 });
 
 describe('the store', () => {
-  it('is a file in the user’s state folder unless it is named', async () => {
+  it('is a file in the state folder of the user by default', async () => {
     const home = folder.file('home');
     const { code } = await holdfast(['run', 'x', '--', 'true'], { HOLDFAST_URL: '', XDG_STATE_HOME: home });
     expect(code).toBe(0);
@@ -83,7 +84,7 @@ describe('the store', () => {
     expect(statSync(`${home}/holdfast`).mode & 0o077).toBe(0);
   });
 
-  it('is named by --store before HOLDFAST_URL', async () => {
+  it('is that of --store rather than that of HOLDFAST_URL', async () => {
     const other = folder.file('other.db');
     await holdfast(['list', '--store', `sqlite:${other}`], env);
     expect(existsSync(other)).toBe(true);
@@ -105,7 +106,7 @@ describe('the store', () => {
     if (what !== 'in a path') expect(stdout + stderr).not.toMatch(/s3cr|hunter2/);
   });
 
-  it('takes secrets out of any text', () => {
+  it('is printed without its secrets', () => {
     const hide = redactor('redis://u:p%40ss@h,g/0?token=abc&x=1', undefined, 'sqlite:./x.db');
     expect(hide('cannot reach redis://u:p%40ss@h,g/0?token=abc&x=1')).toBe(
       'cannot reach redis://***@h,g/0?token=***&x=1',
@@ -114,7 +115,7 @@ describe('the store', () => {
     expect(hide('nothing here')).toBe('nothing here');
   });
 
-  it('knows a password from a name', () => {
+  it('has a password, or just the name of a user', () => {
     expect(['redis://u:p@h', 'rediss://:p@h/0', 'postgres://h/db?password=x'].map(hasSecret)).toEqual([
       true,
       true,
@@ -129,7 +130,7 @@ describe('the store', () => {
     ]);
   });
 
-  it('warns of a password that every user of the machine can see', async () => {
+  it('causes a warning when every user of the machine can see its password', async () => {
     for (const args of [['--store', 'nosuch://u:pw@h'], ['--store=nosuch://u:pw@h']]) {
       const { stderr } = await holdfast(['list', ...args], env);
       expect(stderr).toContain('can be seen by every user');
@@ -139,11 +140,11 @@ describe('the store', () => {
   });
 });
 
-describe('while it waits on a terminal', () => {
-  it('says who holds the lock and for how long, and clears that line', async () => {
+describe('the status line of a terminal', () => {
+  it('shows the holder of the lock and for how long it has held, and is cleared', async () => {
     const holder = await start(['run', 'busy', '--', 'sh', '-c', 'echo in; read -r _'], env);
     await holder.printed('in');
-    // `script` gives it a terminal.
+    // `script` provides a terminal.
     const command = `${process.execPath} ${await holdfastFile()} run busy --wait 40s -- echo mine`;
     const child = spawn('script', ['-qec', command, '/dev/null'], {
       env: { ...process.env, ...env, TERM: 'xterm' },
@@ -161,7 +162,7 @@ describe('while it waits on a terminal', () => {
     expect(stdout.slice(stdout.lastIndexOf('\r\u001b[2K'))).toMatch(/mine/);
   });
 
-  it('words it for people', () => {
+  it('is written for people', () => {
     const claim = {
       id: 'i',
       fence: 1n,
@@ -171,6 +172,8 @@ describe('while it waits on a terminal', () => {
     } as const;
     const view: LockView = {
       name: 'x',
+      use: 'lock',
+      done: false,
       kind: 'exclusive',
       permits: null,
       holders: [{ ...claim, owner: 'web-1', heldForMs: 65_000 }],
@@ -192,17 +195,15 @@ describe('while it waits on a terminal', () => {
     expect(describeRefusal('x', { ...view, holders: three })).toBe(
       '"x" is held by "web-1" for 1 min 5 s; and 2 more',
     );
-    expect(describeRefusal('x', { ...view, holders: [] })).toBe(
-      '"x" is promised to "other", who waits for it',
-    );
-    expect(describeRefusal('x', { ...view, holders: [], waiters: [] })).toContain('just given it up');
-    expect(describeRefusal('x', null)).toContain('does not say by whom');
+    expect(describeRefusal('x', { ...view, holders: [] })).toBe('"x" goes to "other" next');
+    expect(describeRefusal('x', { ...view, holders: [], waiters: [] })).toContain('just released it');
+    expect(describeRefusal('x', null)).toContain('does not say by which');
     expect(describeWait('x', null, 'me', 300)).toBe('waiting for "x", 300 ms; the store does not answer');
   });
 });
 
-describe('small parts', () => {
-  it('durations, permits and colours', () => {
+describe('durations, permits, colours and grace periods', () => {
+  it('are read and printed', () => {
     expect([
       parseDuration('--ttl', '500ms'),
       parseDuration('--ttl', '1.5s'),
@@ -227,11 +228,20 @@ describe('small parts', () => {
       ['6s', '5s'],
       ['1s', '900ms'],
       ['2s', '1ms'],
+      ['2s', undefined],
+      ['120ms', undefined],
     ] as const) {
       const terms = resolveRun({ ttl, grace, wait: '1s' });
       const trustedMs = terms.ttlMs * 0.99 - 2;
       expect(terms.renewEveryMs * 3).toBeLessThanOrEqual(trustedMs - terms.graceMs);
       expect(terms.marginMs + terms.graceMs + terms.renewEveryMs).toBeLessThan(trustedMs);
     }
+  });
+
+  it('have a grace of 5 s, or of a third of a TTL that is shorter than 15 s', () => {
+    const graceOf = (ttl: string): number => resolveRun({ ttl, wait: '1s' }).graceMs;
+    expect(['30s', '15s', '9s', '2s', '1s'].map(graceOf)).toEqual([5_000, 5_000, 3_000, 666, 333]);
+    expect(() => resolveRun({ ttl: '50ms', wait: '1s' })).toThrow(/^--ttl \(50ms\)/);
+    expect(() => resolveRun({ ttl: '2s', grace: '2s', wait: '1s' })).toThrow(/^--grace \(2s\)/);
   });
 });
