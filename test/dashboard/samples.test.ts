@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import {
+  createDashboard,
+  type Dashboard,
+  type LockDetail,
+  type LockList,
+  type ScheduleList,
+} from '../../src/dashboard/index.ts';
+import { createLocks, type Locks, memoryStore, type Store } from '../../src/index.ts';
+import { schedule } from '../../src/schedule/index.ts';
+import { faultyStore, type VirtualClock, virtualClock } from '../../src/testing/index.ts';
+import { later } from '../support/waiting/eventually.ts';
+import { EventReader } from './support/event-source.ts';
+
+interface World {
+  readonly clock: VirtualClock;
+  readonly store: Store;
+  readonly locks: Locks;
+  readonly dashboard: Dashboard;
+  get<T>(path: string): Promise<T>;
+}
+
+/** Everything in virtual time. */
+function world(wrap: (store: Store) => Store = (store) => store): World {
+  const clock = virtualClock();
+  const store = wrap(memoryStore({ clock }));
+  const locks = createLocks(store, { clock, owner: 'me' });
+  const dashboard = createDashboard(locks, { access: () => 'operate' });
+  const get = async <T>(path: string): Promise<T> => {
+    const answer = await dashboard.fetch(new Request(`http://localhost${path}`));
+    expect(answer.status).toBe(200);
+    return (await answer.json()) as T;
+  };
+  return { clock, store, locks, dashboard, get };
+}
+
+async function watch({ dashboard }: World): Promise<EventReader> {
+  const events = new EventReader((await dashboard.fetch(new Request('http://localhost/api/events'))).body);
+  void (async () => {
+    while ((await events.next()) !== null);
+  })();
+  return events;
+}
+
+describe('the timeline of a lock', () => {
+  it('shows who held and who waited, from sample to sample', async () => {
+    const each = world();
+    const { clock, locks, get } = each;
+    const startMs = clock.wallMs();
+    const events = await watch(each);
+    const first = await locks.mutex('hot').acquire();
+    const waiting = later(locks.mutex('hot').acquire());
+    await clock.advance(2_500);
+    await first.release();
+    const second = await waiting;
+    await clock.advance(2_500);
+    const { timeline } = await get<LockDetail>('/api/lock?name=hot');
+    const relative = timeline.spans.map(({ id, state, fromMs, toMs, isOpen }) => [
+      id === first.id ? 'first' : 'second',
+      ...[state, Math.round((fromMs - startMs) / 1_000), Math.round((toMs - startMs) / 1_000), isOpen],
+    ]);
+    expect(relative).toEqual([
+      ['first', 'held', 0, 2, false],
+      ['second', 'waiting', 0, 2, false],
+      ['second', 'held', 3, 5, true],
+    ]);
+    expect(timeline.queue.map(({ holders, waiters }) => [holders, waiters])).toEqual([
+      [1, 1],
+      [1, 0],
+    ]);
+    expect(timeline.gaps).toEqual([]);
+    await events.close();
+    await second.release();
+    await locks.close();
+  });
+
+  it('has a gap where nobody watched', async () => {
+    const each = world();
+    const { clock, locks, get } = each;
+    const hold = await locks.mutex('idle').acquire();
+    await get('/api/lock?name=idle');
+    await clock.advance(20_000);
+    const { timeline } = await get<LockDetail>('/api/lock?name=idle');
+    expect(timeline.gaps).toEqual([{ fromMs: timeline.fromMs, toMs: timeline.toMs }]);
+    expect(timeline.spans).toMatchObject([
+      { id: hold.id, isOpen: false },
+      { id: hold.id, isOpen: true },
+    ]);
+    await hold.release();
+    await locks.close();
+  });
+});
+
+describe('a state', () => {
+  it('is long-held after 5 minutes, and expiring once half of the lease is gone', async () => {
+    let isDown = false;
+    const { clock, locks, get } = world((store) =>
+      faultyStore(store, ({ verb }) => (isDown && verb === 'renew' ? 'fail' : null)),
+    );
+    const names = async (state: string): Promise<string[]> =>
+      (await get<LockList>(`/api/locks?state=${state}`)).locks.map(({ name }) => name);
+    await locks.mutex('held').acquire();
+    await clock.advance(290_000);
+    expect([await names('long-held'), await names('expiring')]).toEqual([[], []]);
+    await clock.advance(20_000);
+    expect([await names('long-held'), await names('expiring')]).toEqual([['held'], []]);
+    isDown = true;
+    await clock.advance(20_000);
+    expect(await names('expiring')).toEqual(['held']);
+    await locks.close({ drainMs: 0 });
+  });
+});
+
+describe('a schedule', () => {
+  it('is shown with the run in progress, the last slot and the next', async () => {
+    const { clock, locks, get } = world();
+    let finish = (): void => {};
+    const job = schedule(locks, 'tick', '* * * * *', () => new Promise<void>((end) => (finish = end)), {
+      timeZone: 'UTC',
+    });
+    const startMs = clock.wallMs();
+    await clock.advance(61_000);
+    const [running] = (await get<ScheduleList>('/api/schedules')).schedules;
+    expect(running).toMatchObject({
+      ...{ name: 'tick', runningSlotMs: startMs + 60_000, lastSlotMs: startMs + 60_000, isLastDone: false },
+      ...{ running: { owner: 'me' }, isKnownHere: true, nextSlotMs: startMs + 120_000 },
+    });
+    finish();
+    await clock.advance(2_000);
+    const [idle] = (await get<ScheduleList>('/api/schedules')).schedules;
+    expect(idle).toMatchObject({ running: null, lastSlotMs: startMs + 60_000, isLastDone: true });
+    const detail = await get<LockDetail>('/api/lock?name=tick&use=schedule');
+    expect(detail.lock).toMatchObject({ name: 'tick', use: 'schedule', done: true });
+    await job.stop();
+    await locks.close();
+  });
+});
+
+describe('a client', () => {
+  it('that sends its body too slowly is refused after 10 seconds', async () => {
+    const { clock, locks, dashboard } = world();
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(new TextEncoder().encode('{"name":')),
+    });
+    const headers = { 'content-type': 'application/json' };
+    const init = { method: 'POST', headers, body, duplex: 'half' } as const;
+    const answer = dashboard.fetch(new Request('http://localhost/api/evict', init));
+    await clock.advance(10_500);
+    expect((await answer).status).toBe(408);
+    await locks.close();
+  });
+
+  it('cannot name what is no lock', async () => {
+    const { locks, dashboard } = world();
+    for (const name of ['', 'once\u001fimport', 'x'.repeat(513)]) {
+      const query = new URLSearchParams({ name });
+      expect((await dashboard.fetch(new Request(`http://localhost/api/lock?${query}`))).status).toBe(400);
+    }
+    await locks.close();
+  });
+});
