@@ -1,0 +1,10 @@
+// Planted: nobody handles the failure of a renewal.
+import { adapterOf } from './base.mjs';
+
+export default adapterOf('renewal whose failure nobody handles', {
+  commandMs: 500,
+  renewEveryMs: () => 50,
+  failed: (error) => {
+    throw error;
+  },
+});
