@@ -1,8 +1,10 @@
-/** Never run: the client libraries that people bring have to fit what the stores ask for, with their own types. */
+/** Never run: the types of the client libraries must match what the stores accept. */
 import Sqlite from 'better-sqlite3';
 import { Etcd3 } from 'etcd3';
 import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
+import mysql from 'mysql2';
+import mysqlPromise from 'mysql2/promise';
 import zookeeper from 'node-zookeeper-client';
 import pg from 'pg';
 import postgres from 'postgres';
@@ -15,11 +17,13 @@ import {
 import {
   type FenceGate,
   memoryFenceGate,
+  mysqlFenceGate,
   postgresFenceGate,
   sqliteFenceGate,
 } from '../../src/fence/index.ts';
 import type { Store } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { mysqlStore } from '../../src/stores/mysql/index.ts';
 import {
   lockInTransaction,
   postgresAdvisoryStore,
@@ -46,6 +50,8 @@ export const stores = (): Store[] => [
   etcdStore(new Etcd3({ hosts: [] }), { prefix: '' }),
   zookeeperStore(zookeeper.createClient('a'), { acl: [new zookeeper.ACL(31, new zookeeper.Id('auth', ''))] }),
   zookeeperStore(() => zookeeper.createClient('a')),
+  mysqlStore(mysql.createPool({}), { prefix: 'locks_' }),
+  mysqlStore(mysqlPromise.createPool({})),
   postgresLeaseStore(new pg.Pool(), { schema: 'locks' }),
   postgresLeaseStore(new pg.Client()),
   postgresLeaseStore(postgres()),
@@ -58,6 +64,7 @@ export const gates = (): FenceGate[] => [
   memoryFenceGate(),
   sqliteFenceGate(new Sqlite('data.db')),
   postgresFenceGate(new pg.Client()),
+  mysqlFenceGate(mysql.createConnection({})),
 ];
 
 export const transactions = async (pool: pg.Pool, sql: postgres.Sql): Promise<void> => {
@@ -67,5 +74,8 @@ export const transactions = async (pool: pg.Pool, sql: postgres.Sql): Promise<vo
     await postgresFenceGate(tx).check('a', 1n);
   });
 };
+
+export const mysqlTransaction = async (pool: mysqlPromise.Pool): Promise<void> =>
+  mysqlFenceGate(await pool.getConnection()).check('a', 1n);
 
 export const checked = async (gate: FenceGate): Promise<void> => gate.check('invoice/1', 12n);

@@ -2,14 +2,14 @@ import type * as actual from '../../src/index.ts';
 import type { createLocks, memoryStore, openLocks } from '../../src/index.ts';
 import type * as published from './published.ts';
 
-/** Compiles only when the one can stand where the other is asked for. */
+/** Compiles only when the first type is assignable to the second. */
 type Fits<Given extends Asked, Asked> = Given;
-/** Compiles only when each can stand for the other: a program may also make its own, for its tests. */
+/** Compiles only when each is assignable to the other: a program may make its own for its tests. */
 type Same<A extends B, B extends C, C = A> = [A, B, C];
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Is<T extends true> = T;
 
-/** What users pass in, and what they get back. */
+/** What users pass in, and what they get. */
 export type Shapes = [
   Fits<published.LocksOptions, actual.LocksOptions>,
   Fits<published.AcquireOptions, actual.AcquireOptions>,
@@ -37,7 +37,7 @@ export type Functions = [
   Fits<typeof memoryStore, () => actual.Store>,
 ];
 
-/** No option may be asked for that was not promised to be optional. */
+/** No option may be required that is documented as optional. */
 export type Optional = [
   Fits<Record<string, never>, actual.LocksOptions>,
   Fits<Record<string, never>, actual.AcquireOptions>,
@@ -45,7 +45,7 @@ export type Optional = [
   Fits<{ permits: number; perMs: number }, actual.RateLimitOptions>,
 ];
 
-/** An error is known by its code; what it carries goes with it. */
+/** An error is identified by its code, which determines its fields. */
 type Carries<Thrown extends actual.HoldfastError, Code extends string, Fields> =
   Equal<Thrown['code'], Code> extends true ? (Thrown extends Error & Fields ? true : false) : false;
 
@@ -57,7 +57,7 @@ export type Errors = [
       { lock: string; waitedMs: number; holders: actual.ClaimView[]; position: number | null }
     >
   >,
-  Is<Carries<actual.LineFullError, 'LINE_FULL', { lock: string }>>,
+  Is<Carries<actual.QueueFullError, 'QUEUE_FULL', { lock: string }>>,
   Is<Carries<actual.HoldLostError, 'HOLD_LOST', { lock: string; fence: bigint; value: unknown }>>,
   Is<Equal<actual.HoldLostError['how'], 'expired' | 'taken' | 'session' | 'closed' | 'released'>>,
   Is<Carries<actual.StaleFenceError, 'STALE_FENCE', { resource: string; fence: bigint; latest: bigint }>>,

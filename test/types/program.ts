@@ -1,4 +1,4 @@
-/** A user's program, never run: it has to compile. It uses the surface as the documentation shows it. */
+/** The program of a user. It is never run, but it must compile. It uses the documented surface. */
 import {
   AcquireTimeoutError,
   type ClaimView,
@@ -27,7 +27,7 @@ export async function holding(locks: Locks): Promise<string> {
     hold.signal.throwIfAborted();
   }
   const maybe = await mutex.tryAcquire({ reentrant: true });
-  // @ts-expect-error: one try does not wait, so there is nothing to say about waiting.
+  // @ts-expect-error: one try does not wait, so it has no waitMs.
   await mutex.tryAcquire({ waitMs: 5 });
   // @ts-expect-error: it may be null.
   maybe.release();
@@ -42,7 +42,7 @@ export async function holding(locks: Locks): Promise<string> {
 export async function counting(locks: Locks): Promise<number> {
   const semaphore = locks.semaphore('s', { permits: 10 });
   await (await semaphore.acquire({ permits: 3, waitMs: 0 })).release();
-  // @ts-expect-error: a semaphore must say how many permits there are.
+  // @ts-expect-error: a semaphore needs a number of permits.
   locks.semaphore('s', {});
   const limit = locks.rateLimit('r', { permits: 100, perMs: 60_000 });
   await limit.take();

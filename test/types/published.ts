@@ -1,6 +1,6 @@
 /**
- * The surface that was promised, written out once more by hand: programs outside this repository compile against it. `meets.ts` compares
- * it with what is exported. A change here breaks somebody else's program.
+ * The promised surface, written once more by hand: programs outside this repository compile against
+ * it. `meets.ts` compares it with the exports. A change here breaks the programs of users.
  */
 import type { ClaimView, Clock, JsonObject, LockView, Mode } from '../../src/index.ts';
 
@@ -13,7 +13,9 @@ export interface LocksOptions {
   pollMs?: { min: number; max: number };
   owner?: string;
   metadata?: JsonObject;
+  commandMs?: number;
   renewal?: 'inline' | 'thread';
+  connect?: boolean;
   clock?: Clock;
 }
 
@@ -37,6 +39,9 @@ export type OnceOutcome<T> = { ran: true; value: T } | { ran: false; why: 'runni
 export interface Hold extends AsyncDisposable {
   readonly name: string;
   readonly id: string;
+  readonly owner: string;
+  readonly metadata: JsonObject | null;
+  readonly heldForMs: number;
   readonly fence: bigint;
   readonly signal: AbortSignal;
   readonly remainingMs: number;
@@ -54,7 +59,13 @@ export interface Lockable<H = Hold, O = AcquireOptions> {
   acquire(options?: O): Promise<H>;
   tryAcquire(options?: Omit<O, 'waitMs'>): Promise<H | null>;
   run<T>(fn: (hold: H) => T | Promise<T>, options?: O): Promise<T>;
+  tryRun<T>(
+    fn: (hold: H) => T | Promise<T>,
+    options?: Omit<O, 'waitMs'>,
+  ): Promise<{ ran: true; value: T } | { ran: false }>;
 }
+
+export type Use = 'lock' | 'once' | 'rateLimit' | 'schedule';
 
 export interface Semaphore extends Lockable<Hold, AcquireOptions & { permits?: number }> {}
 
@@ -65,7 +76,7 @@ export interface RateLimit {
 
 export interface Candidate extends AsyncDisposable {
   readonly isLeader: boolean;
-  stop(): Promise<void>;
+  stop(options?: { drainMs?: number }): Promise<void>;
 }
 
 export interface Election {
@@ -85,12 +96,14 @@ export type EventName =
   | 'released'
   | 'releaseFailed'
   | 'evicted'
-  | 'leader';
+  | 'leader'
+  | 'stalled';
 
 /** Every event has at least these. */
 export type LockEvents = { [E in EventName]: { name: string; id: string; owner: string } };
 
 export interface Locks extends AsyncDisposable {
+  readonly owner: string;
   withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
   mutex(name: string, options?: AcquireOptions): Lockable;
   readWriteLock(name: string, options?: AcquireOptions): { read: Lockable; write: Lockable };
@@ -99,9 +112,10 @@ export interface Locks extends AsyncDisposable {
   election(name: string, options?: AcquireOptions): Election;
   once<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: OnceOptions): Promise<OnceOutcome<T>>;
   rateLimit(name: string, options: { permits: number; perMs: number }): RateLimit;
-  inspect(name: string): Promise<LockView>;
+  forget(name: string): Promise<boolean>;
+  inspect(name: string, options?: { use?: Use }): Promise<LockView>;
   list(prefix?: string): AsyncIterable<LockView>;
-  evict(name: string, claim: { id: string }): Promise<boolean>;
+  evict(name: string, claim: { id: string }, options?: { use?: Use }): Promise<boolean>;
   on<E extends EventName>(event: E, listener: (e: LockEvents[E]) => void): () => void;
   releaseAll(): Promise<number>;
   close(options?: { drainMs?: number }): Promise<void>;
@@ -109,6 +123,8 @@ export interface Locks extends AsyncDisposable {
 
 export interface SeenLock {
   name: string;
+  use: Use;
+  done: boolean;
   kind: 'exclusive' | 'shared' | 'permits' | null;
   permits: number | null;
   holders: ClaimView[];
