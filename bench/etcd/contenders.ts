@@ -1,8 +1,9 @@
 import { Etcd3 } from 'etcd3';
 import { createLocks } from 'holdfast';
 import { etcdStore } from 'holdfast/etcd';
+import { holdfastOn } from './measure.ts';
 
-/** One way to take a lock that is free. `acquire` resolves to the release. */
+/** One way to take a free lock. `acquire` resolves to the release. */
 export interface Contender {
   readonly name: string;
   acquire(lock: string): Promise<() => Promise<unknown>>;
@@ -14,7 +15,7 @@ export type MakeContender = (hosts: readonly string[]) => Promise<Contender>;
 const TTL_SECONDS = 30;
 let count = 0;
 
-/** The least that a lock costs: a lease that is there already, one transaction to take it and one to give it back. */
+/** The least that a lock costs: one transaction to take it and one to release it, on a lease that exists. */
 export const floor: MakeContender = async (hosts) => {
   const client = new Etcd3({ hosts: [...hosts] });
   const { ID: lease } = await client.leaseClient.leaseGrant({ TTL: String(TTL_SECONDS * 20), ID: '0' });
@@ -54,17 +55,7 @@ export const holdfast: MakeContender = async (hosts) => {
     ttlMs: TTL_SECONDS * 1_000,
     waitMs: Number.POSITIVE_INFINITY,
   });
-  return {
-    name: 'holdfast',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      client.close();
-    },
-  };
+  return holdfastOn(locks, client);
 };
 
 export const etcd3Lock: MakeContender = async (hosts) => {

@@ -1,10 +1,10 @@
 import type { Etcd3 } from 'etcd3';
 import type { EtcdClient } from 'holdfast/etcd';
 
-/** What went over the wire. */
+/** The requests that were sent, and the events that came back. */
 export interface Count {
   txns: number;
-  /** Keep-alive streams: opened in all, and at once at the most. */
+  /** Keep-alive streams: opened in total, and the most that were open at once. */
   keepAlives: number;
   openKeepAlives: number;
   mostKeepAlives: number;
@@ -16,7 +16,7 @@ interface Listening {
   on(event: 'data' | 'end' | 'error', listener: (value: unknown) => void): unknown;
 }
 
-/** A client that counts what the store asks of it. */
+/** A client that counts the requests of the store. */
 export function counted(client: Etcd3): { client: EtcdClient; count: Count } {
   const count: Count = {
     txns: 0,

@@ -1,4 +1,20 @@
+import type { Locks } from 'holdfast';
 import type { Contender } from './contenders.ts';
+
+/** Holdfast's own way to take a free lock. */
+export function holdfastOn(locks: Locks, client: { close(): void }): Contender {
+  return {
+    name: 'holdfast',
+    async acquire(lock) {
+      const hold = await locks.mutex(lock).acquire();
+      return () => hold.release();
+    },
+    async close() {
+      await locks.close();
+      client.close();
+    },
+  };
+}
 
 export const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
@@ -18,7 +34,7 @@ export async function oneAfterTheOther(contender: Contender, rounds: number, lab
   return (performance.now() - startedAt) / rounds;
 }
 
-/** Acquires and releases in a second, by so many tasks with a name each. */
+/** How many acquires and releases a second so many tasks make, each on a lock of its own. */
 export async function manyAtOnce(
   contender: Contender,
   tasks: number,
@@ -38,4 +54,36 @@ export async function manyAtOnce(
     }),
   );
   return (done * 1_000) / (performance.now() - startedAt);
+}
+
+/** Reports the throughput of 100 tasks on 100 names, as a ratio to the bare requests. */
+export async function compareThroughput(bare: Contender, ours: Contender, rounds: number): Promise<void> {
+  for (const each of [bare, ours]) await manyAtOnce(each, 100, 1_000, 'many');
+  const ratios: number[] = [];
+  const rates: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const theirs = await manyAtOnce(bare, 100, 1_000, 'many');
+    const own = await manyAtOnce(ours, 100, 1_000, 'many');
+    rates.push(own);
+    ratios.push(own / theirs);
+  }
+  const figure = `${median(rates).toFixed(0)}/s, ${median(ratios).toFixed(2)} × the floor`;
+  report('100 tasks on 100 names: throughput', figure, '≥ 1.0 ×', median(ratios) >= 1);
+  await bare.close();
+  await ours.close();
+}
+
+/** Measures a handoff with 10 and with 100 waiters in turns. Returns the last one, and the ratio. */
+export async function compareHandoffs<T extends { readonly eachMs: number }>(
+  measure: (waiters: number) => Promise<T>,
+): Promise<{ last: T; ratio: number }> {
+  await measure(10);
+  const ratios: number[] = [];
+  let last = await measure(100);
+  for (let round = 0; round < 5; round += 1) {
+    const few = await measure(10);
+    last = await measure(100);
+    ratios.push(last.eachMs / few.eachMs);
+  }
+  return { last, ratio: median(ratios) };
 }

@@ -6,7 +6,7 @@ import { etcdStore } from 'holdfast/etcd';
 import { startEtcdCluster } from '../../test/support/servers/etcd.ts';
 import { etcd3Lock, floor, holdfast } from './contenders.ts';
 import { counted } from './counted.ts';
-import { manyAtOnce, median, oneAfterTheOther, report } from './measure.ts';
+import { compareHandoffs, compareThroughput, median, oneAfterTheOther, report } from './measure.ts';
 
 /** What the etcd store costs on a real cluster of three members, as ratios within one run. */
 
@@ -43,34 +43,17 @@ async function uncontended(hosts: readonly string[]): Promise<void> {
   for (const each of contenders) await each.close();
 }
 
-async function throughput(hosts: readonly string[]): Promise<void> {
-  const [bare, ours] = [await floor(hosts), await holdfast(hosts)];
-  for (const each of [bare, ours]) await manyAtOnce(each, 100, 500, 'warm');
-  const ratios: number[] = [];
-  const rates: number[] = [];
-  for (let round = 0; round < 7; round += 1) {
-    const theirs = await manyAtOnce(bare, 100, 1_000, 'floor');
-    const own = await manyAtOnce(ours, 100, 1_000, 'ours');
-    rates.push(own);
-    ratios.push(own / theirs);
-  }
-  const figure = `${median(rates).toFixed(0)}/s, ${median(ratios).toFixed(2)} × the floor`;
-  report('100 tasks on 100 names: throughput', figure, '≥ 1.0 ×', median(ratios) >= 1);
-  await bare.close();
-  await ours.close();
-}
-
-/** Milliseconds from one release to the next hold, with so many in line, and what each of them cost. */
-async function handOver(hosts: readonly string[], waiters: number) {
+/** Milliseconds from a release to the next hold with so many waiters, and the cost of each handoff. */
+async function handoff(hosts: readonly string[], waiters: number) {
   const { client, count } = counted(new Etcd3({ hosts: [...hosts] }));
   const locks = createLocks(etcdStore(client), { waitMs: 120_000 });
-  const name = `line-${waiters}-${Math.random()}`;
+  const name = `queue-${waiters}-${Math.random()}`;
   const lock = locks.mutex(name);
   const blocker = await lock.acquire();
   const served: bigint[] = [];
-  const line: Promise<void>[] = [];
+  const queue: Promise<void>[] = [];
   for (let n = 0; n < waiters; n += 1) {
-    line.push(
+    queue.push(
       lock.acquire().then(async (hold) => {
         served.push(hold.fence);
         await hold.release();
@@ -82,28 +65,21 @@ async function handOver(hosts: readonly string[], waiters: number) {
   const [eventsBefore, txnsBefore] = [count.events, count.txns];
   const startedAt = performance.now();
   await blocker.release();
-  await Promise.all(line);
+  await Promise.all(queue);
   const eachMs = (performance.now() - startedAt) / waiters;
-  // A fence is the place in line.
+  // The fence is the queue position.
   const inOrder = served.every((fence, at) => at === 0 || fence > (served[at - 1] ?? 0n));
   const [events, txns] = [count.events - eventsBefore, count.txns - txnsBefore];
   await locks.close();
   return { eachMs, inOrder, events: events / waiters, txns: txns / waiters };
 }
 
-async function handOvers(hosts: readonly string[]): Promise<void> {
-  await handOver(hosts, 10);
-  const ratios: number[] = [];
-  let last = await handOver(hosts, 100);
-  for (let round = 0; round < 5; round += 1) {
-    const few = await handOver(hosts, 10);
-    last = await handOver(hosts, 100);
-    ratios.push(last.eachMs / few.eachMs);
-  }
-  const figure = `${last.eachMs.toFixed(2)} ms, ${median(ratios).toFixed(2)} × with 10 waiters`;
-  report('one hand-over with 100 waiters', figure, '≤ 1.5 ×', median(ratios) <= 1.5);
+async function handoffs(hosts: readonly string[]): Promise<void> {
+  const { last, ratio } = await compareHandoffs((waiters) => handoff(hosts, waiters));
+  const figure = `${last.eachMs.toFixed(2)} ms, ${ratio.toFixed(2)} × with 10 waiters`;
+  report('one handoff with 100 waiters', figure, '≤ 1.5 ×', ratio <= 1.5);
   report('… watch events for each', last.events.toFixed(2), '1', last.events <= 1.05);
-  report('… transactions for each', last.txns.toFixed(2), '2 (look, release)', last.txns <= 2.2);
+  report('… transactions for each', last.txns.toFixed(2), '2 (take, release)', last.txns <= 2.2);
   report('… in order', String(last.inOrder), 'true', last.inOrder);
 }
 
@@ -132,8 +108,8 @@ const cluster = await startEtcdCluster();
 const hosts = cluster.addresses.map((address) => `http://${address}`);
 try {
   await uncontended(hosts);
-  await throughput(hosts);
-  await handOvers(hosts);
+  await compareThroughput(await floor(hosts), await holdfast(hosts), 7);
+  await handoffs(hosts);
   await manyHolds(hosts);
 } finally {
   await cluster.stop();

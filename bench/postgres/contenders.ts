@@ -22,12 +22,14 @@ const CLAIM = {
   name: 'floor_claim',
   text: `INSERT INTO bench_floor (name, owner, expires_at, fence)
     VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', 1)
-    ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at, fence = bench_floor.fence + 1
+    ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at,
+      fence = bench_floor.fence + 1
     WHERE bench_floor.expires_at <= clock_timestamp() RETURNING fence`,
 };
 const RELEASE = {
   name: 'floor_release',
-  text: "UPDATE bench_floor SET expires_at = '-infinity' WHERE name = $1 AND owner = $2 AND expires_at > clock_timestamp()",
+  text: `UPDATE bench_floor SET expires_at = '-infinity'
+    WHERE name = $1 AND owner = $2 AND expires_at > clock_timestamp()`,
 };
 
 let count = 0;
@@ -37,7 +39,8 @@ const owner = (): string => `bench:${process.pid}:abcd#0f1e2d3c4b5a.${(count++).
 export const floor: MakeContender = async (url) => {
   const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS });
   await pool.query(
-    'CREATE TABLE IF NOT EXISTS bench_floor (name text PRIMARY KEY, owner text, expires_at timestamptz, fence bigint) WITH (fillfactor = 70)',
+    `CREATE TABLE IF NOT EXISTS bench_floor
+      (name text PRIMARY KEY, owner text, expires_at timestamptz, fence bigint) WITH (fillfactor = 70)`,
   );
   return {
     name: 'floor: bare statements',

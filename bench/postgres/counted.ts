@@ -5,10 +5,11 @@ import pg from 'pg';
 import { report } from '../redis/measure.ts';
 
 /** Counts what the server was asked, as the server sees it. */
-async function statements(pool: pg.Pool): Promise<number> {
+export async function statements(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query(
     `SELECT coalesce(sum(calls), 0)::int AS calls FROM pg_stat_statements
-      WHERE query NOT LIKE '%pg_stat_statements%' AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      WHERE query NOT LIKE '%pg_stat_statements%'
+        AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())`,
   );
   return Number(rows[0].calls);
 }
@@ -67,14 +68,15 @@ export async function tenThousand(url: string): Promise<void> {
 const TASKS = 200;
 const MB = 1024 * 1024;
 
-/** What a million pairs leave behind: half of them on two hundred names, half on names that are never used again. */
+/** The size of the tables after a million pairs: half on two hundred names, half on new names. */
 export async function size(url: string): Promise<void> {
   await withPool(url, async (pool) => {
     const locks = createLocks(postgresLeaseStore(pool));
     let greatest = 0;
     const look = async (): Promise<void> => {
       const { rows } = await pool.query(
-        "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int AS bytes FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r'",
+        `SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int AS bytes FROM pg_class
+          WHERE relnamespace = 'holdfast'::regnamespace AND relkind = 'r'`,
       );
       greatest = Math.max(greatest, Number(rows[0].bytes));
     };

@@ -1,21 +1,24 @@
-// What leases in PostgreSQL cost, against the bare statements and against a peer, all in one run on a server that keeps what it is told. Exits with 1 when a target is missed.
+// Measures leases and advisory locks in PostgreSQL against the bare statements and against another
+// library, in one run, on a server that writes to the disk. Exits with 1 when a target is missed.
 import { startPostgres } from '../../test/support/servers/postgres.ts';
 import { misses } from '../redis/measure.ts';
 import { advisoryFifty, advisoryHundred, advisoryOne } from './advisory.ts';
 import { fiftyWaiters, size, tenThousand } from './counted.ts';
-import { advisoryHandover, handover } from './handover.ts';
+import { advisoryHandoff, handoff } from './handoff.ts';
+import { singleStatements } from './single-statement.ts';
 import { hundred, oneAtATime } from './uncontended.ts';
 
 const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   one: oneAtATime,
+  single: singleStatements,
   hundred,
-  handover,
+  handoff,
   fifty: fiftyWaiters,
   renewals: tenThousand,
   size,
   'advisory-one': advisoryOne,
   'advisory-hundred': advisoryHundred,
-  'advisory-handover': advisoryHandover,
+  'advisory-handoff': advisoryHandoff,
   'advisory-fifty': advisoryFifty,
 };
 

@@ -2,9 +2,9 @@ import { redisStore } from 'holdfast/redis';
 import { Cluster } from 'ioredis';
 import { startRedisCluster } from '../../test/support/servers/redis-cluster.ts';
 import { type Contender, holdfastOver, redlockOver, semaphoreOver, sesameOver } from './contenders.ts';
-import { throughput } from './many.ts';
-import { alternate, middle, report } from './measure.ts';
-import { pairs } from './one-at-a-time.ts';
+import { pairs } from './latency.ts';
+import { report } from './measure.ts';
+import { compare, throughput } from './throughput.ts';
 
 const ROUNDS = 7;
 const TASKS = 100;
@@ -25,15 +25,8 @@ export async function cluster(): Promise<void> {
       await pairs(contender);
       await throughput(contender, TASKS);
     }
-    const latency = await alternate(contenders, ROUNDS, pairs);
-    const rates = await alternate(contenders, ROUNDS, (contender) => throughput(contender, TASKS));
-    const usOf = (contender: Contender): number => middle(latency.get(contender) ?? []) * 1000;
-    const rateOf = (contender: Contender): number => middle(rates.get(contender) ?? []);
-    for (const contender of contenders) {
-      const us = usOf(contender).toFixed(0).padStart(6);
-      const rate = rateOf(contender).toFixed(0).padStart(8);
-      console.log(`      ${contender.name.padEnd(28)} ${us} us ${rate} pairs/s with ${TASKS} tasks`);
-    }
+    const rounds = { latencyRounds: ROUNDS, throughputRounds: ROUNDS, tasks: TASKS };
+    const { rateOf } = await compare(contenders, rounds);
     const [own, ...others] = contenders as [Contender, ...Contender[]];
     report(`Cluster, ${TASKS} tasks, to the fastest peer`, rateOf(own) / Math.max(...others.map(rateOf)), {
       atLeast: 1.2,

@@ -8,7 +8,7 @@ import { Mutex } from 'redis-semaphore';
 import Redlock from 'redlock';
 import { createLock, IoredisAdapter } from 'redlock-universal';
 
-/** One way to take a lock. `acquire` waits and resolves to the release. */
+/** One way to acquire a lock. `acquire` waits, and resolves to the release. */
 export interface Contender {
   readonly name: string;
   acquire(lock: string): Promise<() => Promise<unknown>>;
@@ -19,9 +19,10 @@ export type MakeContender = (url: string) => Contender;
 
 export const TTL_MS = 30_000;
 
-export const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
+export const RELEASE = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`;
 
-/** The least that a fence costs: the same floor, with a counter that follows the server's clock. */
+/** The floor of a fenced lock: the same two commands, and a counter that follows the server's clock. */
 const FENCED = `local t = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[2]) or 0)
 local fence = math.max(last + 1, t[1] * 1000000 + t[2])
@@ -71,7 +72,7 @@ export const fenced: MakeContender = (url) => {
   };
 };
 
-/** What several contenders need of a client. */
+/** What the contenders use of a client. */
 interface Closable {
   disconnect(): void;
 }

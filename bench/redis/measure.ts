@@ -1,10 +1,10 @@
-/** The middle of many samples. */
+/** The median. */
 export function p50(samples: readonly number[]): number {
   const sorted = [...samples].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** Runs every subject in turn, several times over, so that a busy moment of the machine hits all of them alike. */
+/** Runs every subject in turn, several times, so that a busy moment of the machine affects all alike. */
 export async function alternate<S>(
   subjects: readonly S[],
   rounds: number,
@@ -17,14 +17,14 @@ export async function alternate<S>(
   return results;
 }
 
-/** Middle over all rounds of each round's own middle: one slow round does not decide. */
+/** The median of the medians of all rounds, so that one slow round does not decide. */
 export function middle(rounds: readonly number[][]): number {
   return p50(rounds.map(p50));
 }
 
 let failed = 0;
 
-/** One line for each target: what was measured, what was wanted. */
+/** Prints one line for a target: what was measured, and the bound. */
 export function report(
   what: string,
   measured: number,

@@ -2,9 +2,9 @@ import { redlockStore } from 'holdfast/redis';
 import { Redis } from 'ioredis';
 import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
 import { type Contender, holdfastOver, RELEASE, redlockOver, TTL_MS, value } from './contenders.ts';
-import { throughput } from './many.ts';
-import { alternate, middle, report } from './measure.ts';
-import { pairs } from './one-at-a-time.ts';
+import { pairs } from './latency.ts';
+import { report } from './measure.ts';
+import { compare } from './throughput.ts';
 
 const LATENCY_ROUNDS = 9;
 const THROUGHPUT_ROUNDS = 5;
@@ -18,7 +18,7 @@ function connect(urls: readonly string[]): Redis[] {
   return urls.map((url) => new Redis(url));
 }
 
-/** The floor: one command to each node, and a majority of yeses. */
+/** The floor: one command to each node, and a majority of them must succeed. */
 function fanOut(urls: readonly string[]): Contender {
   const clients = connect(urls) as Array<Redis & Scripted>;
   for (const client of clients) client.defineCommand('floorRelease', { numberOfKeys: 1, lua: RELEASE });
@@ -44,22 +44,19 @@ function holdfast(urls: readonly string[]): Contender {
 const redlock5 = (urls: readonly string[]): Contender =>
   redlockOver('redlock 5, without fences', connect(urls));
 
+/** The floor, Holdfast and another package, over these servers. */
+export const redlockContenders = (urls: readonly string[]): Contender[] =>
+  [fanOut, holdfast, redlock5].map((make) => make(urls));
+
 /** Five independent servers. */
 export async function redlock(): Promise<void> {
   const nodes = await startRedisNodes(5);
   try {
-    const contenders = [fanOut, holdfast, redlock5].map((make) => make(nodes.urls));
+    const contenders = redlockContenders(nodes.urls);
     const [floor, own] = contenders as [Contender, Contender, Contender];
     for (const contender of contenders) await pairs(contender);
-    const latency = await alternate(contenders, LATENCY_ROUNDS, pairs);
-    const rates = await alternate(contenders, THROUGHPUT_ROUNDS, (contender) => throughput(contender, TASKS));
-    const usOf = (contender: Contender): number => middle(latency.get(contender) ?? []) * 1000;
-    const rateOf = (contender: Contender): number => middle(rates.get(contender) ?? []);
-    for (const contender of contenders) {
-      const us = usOf(contender).toFixed(0).padStart(6);
-      const rate = rateOf(contender).toFixed(0).padStart(8);
-      console.log(`      ${contender.name.padEnd(28)} ${us} us ${rate} pairs/s with ${TASKS} tasks`);
-    }
+    const rounds = { latencyRounds: LATENCY_ROUNDS, throughputRounds: THROUGHPUT_ROUNDS, tasks: TASKS };
+    const { usOf, rateOf } = await compare(contenders, rounds);
     report('Redlock over 5 nodes, p50 to the bare fan-out', usOf(own) / usOf(floor), { atMost: 2.2 });
     report(`Redlock, ${TASKS} tasks, to the bare fan-out`, rateOf(own) / rateOf(floor), { atLeast: 0.5 });
     for (const contender of contenders) await contender.close();

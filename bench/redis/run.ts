@@ -1,22 +1,23 @@
-// What Redis locks cost, against the bare client and against peers, all in one run. Exits with 1 when a target is missed.
-import { startRedis } from '../../test/support/servers/redis.ts';
+// What Redis locks cost, compared with the bare client and with other packages in one run. Exits with 1 if a
+// target is missed.
+import { startRedis } from '../../src/torture/servers/redis.ts';
 import { cluster } from './cluster.ts';
-import { handover } from './handover.ts';
-import { many } from './many.ts';
+import { handoff } from './handoff.ts';
+import { oneAtATime } from './latency.ts';
 import { misses } from './measure.ts';
-import { oneAtATime } from './one-at-a-time.ts';
 import { redlock } from './redlock.ts';
-import { fiftyWaiters, longLine } from './waiting.ts';
+import { many } from './throughput.ts';
+import { fiftyWaiters, longQueue } from './waiters.ts';
 
 const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   one: oneAtATime,
   hundred: (url) => many(url, 100, 1.5),
-  thousand: (url) => many(url, 1_000, 2),
-  handover1: (url) => handover(url, 1),
-  handover6: (url) => handover(url, 6),
-  handover20: (url) => handover(url, 20),
+  thousand: (url) => many(url, 1_000, 1.75),
+  handoff1: (url) => handoff(url, 1),
+  handoff6: (url) => handoff(url, 6),
+  handoff20: (url) => handoff(url, 20),
   fifty: fiftyWaiters,
-  line: longLine,
+  queue: longQueue,
   redlock,
   cluster,
 };

@@ -9,7 +9,7 @@ const ROUNDS = 15;
 const require = createRequire(import.meta.url);
 
 /** The library that the store itself would choose here. */
-function openDatabase(path: string): { library: string; database: SqliteDatabase } {
+export function openDatabase(path: string): { library: string; database: SqliteDatabase } {
   if (Number.parseInt(process.versions.node, 10) < 22) {
     const Database = require('libsql') as new (path: string) => SqliteDatabase;
     return { library: 'libsql', database: new Database(path) };
@@ -19,25 +19,27 @@ function openDatabase(path: string): { library: string; database: SqliteDatabase
 }
 
 /** The least that a lock with a lease can be made of: one statement to take it, one to give it back. */
-function rawPair(database: SqliteDatabase): (n: number) => void {
+export function rawLock(database: SqliteDatabase): (name: string, n: number) => () => void {
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
   database.exec('CREATE TABLE lock (name TEXT PRIMARY KEY, owner TEXT, until INTEGER) WITHOUT ROWID');
   const take = database.prepare(
-    'INSERT INTO lock VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until WHERE until < ?',
+    `INSERT INTO lock VALUES (?, ?, ?) ON CONFLICT (name)
+      DO UPDATE SET owner = excluded.owner, until = excluded.until WHERE until < ?`,
   );
   const give = database.prepare('DELETE FROM lock WHERE name = ? AND owner = ?');
-  return (n) => {
+  return (name, n) => {
     const owner = `web-1:4711:k3j9#0f1e2d3c4b5a.${n}`;
     const now = Date.now();
-    take.run('name', owner, now + 30_000, now);
-    give.run('name', owner);
+    take.run(name, owner, now + 30_000, now);
+    return () => void give.run(name, owner);
   };
 }
 
-/** All three in turn, round by round, so that whatever else the machine does hits them alike. The median of the rounds' ratios counts. */
+/** Measures all three in each round, so that other load affects them alike. The median ratio counts. */
 export async function uncontended(folder: string): Promise<Finding[]> {
   const { library, database } = openDatabase(`${folder}/raw.db`);
-  const raw = rawPair(database);
+  const acquireRaw = rawLock(database);
+  const raw = (n: number): void => acquireRaw('name', n)();
   const locks = createLocks(sqliteStore(`${folder}/ours.db`));
   const mutex = locks.mutex('name');
   const file = `${folder}/resource`;

@@ -1,7 +1,8 @@
 import { createLocks } from 'holdfast';
 import { sqliteStore } from 'holdfast/sqlite';
 
-// A process of its own. `pass`: takes the lock and gives it back as often as told, and says when. `wait`: stands in line until it is killed.
+// One process. `pass`: takes and releases the lock as often as its argument says, and prints when.
+// `wait`: waits in the queue until it is killed.
 
 const [path = '', verb = '', times = '0'] = process.argv.slice(2);
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;

@@ -2,14 +2,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Locks, openLocks } from 'holdfast';
+import { startRedis } from '../../src/torture/servers/redis.ts';
 import { startEtcdCluster } from '../../test/support/servers/etcd.ts';
+import { startMysql } from '../../test/support/servers/mysql.ts';
 import { startPostgres } from '../../test/support/servers/postgres.ts';
-import { startRedis } from '../../test/support/servers/redis.ts';
 import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
 import { startEnsemble } from '../../test/support/servers/zookeeper.ts';
 import { median } from '../etcd/measure.ts';
 
-/** All stores beside each other, on servers of this machine as they are by default: for choosing one, not for judging one. There are no targets here; each store has a bench of its own. */
+/**
+ * All stores beside each other, on servers of this machine as they are by default: for choosing
+ * one, not for judging one. There are no targets here; each store has a bench of its own.
+ */
 
 const ROUNDS = 7;
 const PAIRS = 60;
@@ -23,13 +27,14 @@ interface Subject {
   readonly perSecond: number[];
 }
 
-// Each server is ended when this process is.
+// Each server ends with this process.
 process.setMaxListeners(32);
 const dir = mkdtempSync(join(tmpdir(), 'holdfast-stores-'));
-const [redis, nodes, postgres, etcd, ensemble] = [
+const [redis, nodes, postgres, mysql, etcd, ensemble] = [
   await startRedis(),
   await startRedisNodes(),
   await startPostgres(),
+  await startMysql(),
   await startEtcdCluster(),
   await startEnsemble({ isDurable: true }),
 ];
@@ -42,6 +47,7 @@ const URLS: readonly (readonly [string, string])[] = [
   [`Redlock, ${nodes.servers.length} nodes`, `redlock://${nodeHosts}`],
   ['PostgreSQL leases', `${postgres.url}?mode=lease`],
   ['PostgreSQL advisory', `${postgres.url}?mode=advisory`],
+  ['MySQL (MariaDB)', await mysql.createDatabase()],
   ['etcd, 3 members', `etcd://${etcd.addresses.join(',')}`],
   ['ZooKeeper, 3 members', `zookeeper://${ensemble.address}?sessionMs=5000`],
 ];
@@ -78,18 +84,16 @@ for (let round = 0; round <= ROUNDS; round += 1) {
 }
 
 const redisMs = median(subjects.find(({ name }) => name === 'Redis')?.pairMs ?? []);
-console.log(
-  `${'store'.padEnd(22)} ${'acquire + release'.padStart(18)} ${'of Redis'.padStart(9)} ${'100 tasks'.padStart(12)}`,
-);
+const row = (name: string, pair: string, ratio: string, rate: string): string =>
+  [name.padEnd(22), pair.padStart(18), ratio.padStart(9), rate.padStart(12)].join(' ');
+console.log(row('store', 'acquire + release', 'of Redis', '100 tasks'));
 for (const { name, pairMs, perSecond } of subjects) {
   const ms = median(pairMs);
   const ratio = `${(ms / redisMs).toFixed(1)} ×`;
-  console.log(
-    `${name.padEnd(22)} ${`${ms.toFixed(3)} ms`.padStart(18)} ${ratio.padStart(9)} ${`${median(perSecond).toFixed(0)}/s`.padStart(12)}`,
-  );
+  console.log(row(name, `${ms.toFixed(3)} ms`, ratio, `${median(perSecond).toFixed(0)}/s`));
 }
 
 for (const { locks } of subjects) await locks.close({ drainMs: 0 });
-await Promise.all([redis.stop(), nodes.stop(), postgres.stop(), etcd.stop(), ensemble.stop()]);
+await Promise.all([redis.stop(), nodes.stop(), postgres.stop(), mysql.stop(), etcd.stop(), ensemble.stop()]);
 rmSync(dir, { recursive: true, force: true });
 process.exit();

@@ -3,6 +3,7 @@ import { zookeeperStore } from 'holdfast/zookeeper';
 import zookeeper from 'node-zookeeper-client';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import type { Contender } from '../etcd/contenders.ts';
+import { holdfastOn } from '../etcd/measure.ts';
 
 const EPHEMERAL_SEQUENTIAL = 3;
 const PERSISTENT = 0;
@@ -16,7 +17,7 @@ export function connect(address: string): RawClient {
   return client;
 }
 
-/** The least that a lock costs: a node is created and removed. Whether it is alone is not even asked. */
+/** The least that a lock costs: a node is created and removed, without a look at the queue. */
 export function floor(address: string): Contender {
   const client = connect(address);
   const made = new Map<string, Promise<void>>();
@@ -53,15 +54,5 @@ export function floor(address: string): Contender {
 export function holdfast(address: string): Contender {
   const client = connect(address);
   const locks = createLocks(zookeeperStore(client), { waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name: 'holdfast',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      client.close();
-    },
-  };
+  return holdfastOn(locks, client);
 }

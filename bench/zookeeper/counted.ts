@@ -1,6 +1,6 @@
 import type { RawClient, Watcher } from '../../src/stores/zookeeper/client.ts';
 
-/** What went over the wire, and what came back unasked. */
+/** The requests that were sent, and the watch events that came back. */
 export interface Count {
   creates: number;
   removes: number;
@@ -21,7 +21,7 @@ const KINDS: Readonly<Record<string, keyof Count>> = {
   getChildren: 'reads',
 };
 
-/** A client that counts what the store asks of it. */
+/** A client that counts the requests of the store. */
 export function counted(client: RawClient): { client: RawClient; count: Count } {
   const count: Count = { creates: 0, removes: 0, transactions: 0, reads: 0, events: 0 };
   const countEvents = (args: unknown[]): unknown[] => {

@@ -5,15 +5,23 @@ import { createLocks } from 'holdfast';
 import { zookeeperStore } from 'holdfast/zookeeper';
 import { findKazoo } from '../../test/support/servers/kazoo.ts';
 import { startEnsemble } from '../../test/support/servers/zookeeper.ts';
-import { manyAtOnce, median, oneAfterTheOther, report } from '../etcd/measure.ts';
+import { compareHandoffs, compareThroughput, median, oneAfterTheOther, report } from '../etcd/measure.ts';
 import { connect, floor, holdfast } from './contenders.ts';
 import { counted } from './counted.ts';
+import { shortcuts } from './shortcuts.ts';
 
-/** What the ZooKeeper store costs on a real ensemble of three members, as ratios within one run. Members wait for their disks, as they do by default. */
+/**
+ * What the ZooKeeper store costs on a real ensemble of three members, as ratios within one run.
+ * Members wait for their disks, as they do by default. `npm run bench -- zookeeper shortcuts`
+ * measures only what each shortcut is worth.
+ */
 
 const ROUNDS = 21;
 const PER_ROUND = 60;
-/** Both sides are measured as a service that has run for a while pays: while code is being compiled, the compiler takes its time from the members on the same cores. */
+/**
+ * Both sides are measured after a warm-up, as in a service that has run for a while: the compiler
+ * takes time from the members on the same cores.
+ */
 const WARM_UP = 2_000;
 const KAZOO = fileURLToPath(new URL('./kazoo-bench.py', import.meta.url));
 
@@ -35,33 +43,16 @@ async function uncontended(address: string): Promise<void> {
   console.log(`      (kazoo's Lock: ${kazoo.toFixed(2)} ms, ${(kazoo / median(ours)).toFixed(2)} × ours)`);
 }
 
-async function throughput(address: string): Promise<void> {
-  const [bare, ours] = [floor(address), holdfast(address)];
-  for (const each of [bare, ours]) await manyAtOnce(each, 100, 1_000, 'many');
-  const ratios: number[] = [];
-  const rates: number[] = [];
-  for (let round = 0; round < 9; round += 1) {
-    const theirs = await manyAtOnce(bare, 100, 1_000, 'many');
-    const own = await manyAtOnce(ours, 100, 1_000, 'many');
-    rates.push(own);
-    ratios.push(own / theirs);
-  }
-  const figure = `${median(rates).toFixed(0)}/s, ${median(ratios).toFixed(2)} × the floor`;
-  report('100 tasks on 100 names: throughput', figure, '≥ 1.0 ×', median(ratios) >= 1);
-  await bare.close();
-  await ours.close();
-}
-
-/** Milliseconds from one release to the next hold, with so many in line, and what each of them cost. */
-async function handOver(address: string, waiters: number) {
+/** Milliseconds from a release to the next hold with so many waiters, and the cost of each handoff. */
+async function handoff(address: string, waiters: number) {
   const own = connect(address);
   const { client, count } = counted(own);
   const locks = createLocks(zookeeperStore(client), { waitMs: 120_000 });
-  const name = `line-${waiters}-${Math.random()}`;
+  const name = `queue-${waiters}-${Math.random()}`;
   const lock = locks.mutex(name);
   const blocker = await lock.acquire();
   const served: number[] = [];
-  const line = Array.from({ length: waiters }, async (_, n) => {
+  const queue = Array.from({ length: waiters }, async (_, n) => {
     const hold = await lock.acquire();
     served.push(n);
     await hold.release();
@@ -71,7 +62,7 @@ async function handOver(address: string, waiters: number) {
   const before = { ...count };
   const startedAt = performance.now();
   await blocker.release();
-  await Promise.all(line);
+  await Promise.all(queue);
   const eachMs = (performance.now() - startedAt) / waiters;
   const inOrder = served.every((n, at) => n === at);
   const events = (count.events - before.events) / waiters;
@@ -80,28 +71,23 @@ async function handOver(address: string, waiters: number) {
   return { eachMs, inOrder, events };
 }
 
-async function handOvers(address: string): Promise<void> {
-  await handOver(address, 10);
-  const ratios: number[] = [];
-  let last = await handOver(address, 100);
-  for (let round = 0; round < 5; round += 1) {
-    const few = await handOver(address, 10);
-    last = await handOver(address, 100);
-    ratios.push(last.eachMs / few.eachMs);
-  }
-  console.log(
-    `      (one hand-over with 100 waiters: ${last.eachMs.toFixed(2)} ms, ${median(ratios).toFixed(2)} × with 10 waiters)`,
-  );
-  report('100 waiters: watch events for each hand-over', last.events.toFixed(2), '1', last.events <= 1.05);
+async function handoffs(address: string): Promise<void> {
+  const { last, ratio } = await compareHandoffs((waiters) => handoff(address, waiters));
+  const figure = `${last.eachMs.toFixed(2)} ms, ${ratio.toFixed(2)} × with 10 waiters`;
+  console.log(`      (one handoff with 100 waiters: ${figure})`);
+  report('100 waiters: watch events for each handoff', last.events.toFixed(2), '1', last.events <= 1.05);
   report('… in order', String(last.inOrder), 'true', last.inOrder);
 }
 
 const ensemble = await startEnsemble({ isDurable: true });
 try {
-  // All on one member, a follower: it is one step further from the leader than the leader itself.
-  await uncontended((await ensemble.follower()).address);
-  await throughput(ensemble.address);
-  await handOvers(ensemble.address);
+  if (!process.argv.includes('shortcuts')) {
+    // All requests go to a follower, which is one step further from the leader.
+    await uncontended((await ensemble.follower()).address);
+    await compareThroughput(floor(ensemble.address), holdfast(ensemble.address), 9);
+    await handoffs(ensemble.address);
+  }
+  await shortcuts(ensemble);
 } finally {
   await ensemble.stop();
 }

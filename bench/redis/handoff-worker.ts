@@ -4,17 +4,18 @@ import { Redis } from 'ioredis';
 import { type Contender, holdfast, peers } from './contenders.ts';
 
 /**
- * One process of a hand-over: takes the lock, writes down when it had it, keeps it for a moment, gives it back, and again. Says after each round when each hold was asked
- * for, began and ended, by the wall clock in us that all processes share.
+ * One process of a handoff: acquires the lock, keeps it for a moment, releases it, and so on. After each
+ * round it prints when each hold was asked for, began and ended, in µs of the wall clock, which all
+ * processes share.
  */
 const [, , url = '', name = ''] = process.argv;
 const HOLD_MS = 2;
 const isPolling = name !== 'BLPOP' && name !== 'holdfast';
-/** Of a process that polls, compiling is the least that a hand-over takes. */
+/** For a process that polls, compiling is a small part of a handoff. */
 const WARM_TURNS = isPolling ? 400 : 4_000;
 const nowUs = (): number => Math.round((performance.timeOrigin + performance.now()) * 1000);
 
-/** The floor: whoever pops the one element holds; pushing it back wakes the one who has waited longest. */
+/** The floor: the process that pops the only element holds. Pushing it back wakes the longest waiter. */
 function blockingPop(): Contender {
   const client = new Redis(url);
   return {
@@ -31,7 +32,7 @@ function blockingPop(): Contender {
 }
 const pusher = new Redis(url, { lazyConnect: true });
 
-/** Each is made to learn its name; the others are closed again. */
+/** A contender has its name only once it is made; the others are closed again. */
 function named(): Contender | undefined {
   const made = [holdfast, ...peers].map((make) => make(url));
   for (const each of made) if (each.name !== name) void each.close();
@@ -41,8 +42,8 @@ const contender = name === 'BLPOP' ? blockingPop() : named();
 if (contender === undefined) throw new Error(`no such contender: ${name}`);
 
 /**
- * Connecting and compiling come before the first turn, not into the line: a service has long been running. Two tasks pass a lock of this process to and fro; one task where
- * waiting means to poll, which would take minutes.
+ * Connecting and compiling are not measured, since a service has been running for long. Two tasks pass a
+ * lock of this process to each other. A contender that polls has one task: two would take minutes.
  */
 async function warmUp(one: Contender): Promise<void> {
   const tasks = isPolling ? 1 : 2;
@@ -54,7 +55,7 @@ async function warmUp(one: Contender): Promise<void> {
   await Promise.all(Array.from({ length: tasks }, turns));
 }
 await warmUp(contender);
-const lock = `bench-handover ${name}`;
+const lock = `bench-handoff ${name}`;
 process.stdout.write('ready\n');
 for await (const turns of createInterface({ input: process.stdin })) {
   const holds: Array<[number, number, number]> = [];

@@ -7,7 +7,7 @@ import { report } from './measure.ts';
 const statistic = async (admin: Redis, section: string, name: string): Promise<number> =>
   Number(new RegExp(`${name}:(\\d+)`).exec(await admin.info(section))?.[1]);
 
-/** What 50 waiters cost a second while the lock is held for ten. */
+/** The commands a second of 50 waiters, while the lock is held for ten seconds. */
 export async function fiftyWaiters(url: string): Promise<void> {
   const [admin, holder, client] = [new Redis(url), new Redis(url), new Redis(url)];
   const [a, b] = [
@@ -29,14 +29,14 @@ export async function fiftyWaiters(url: string): Promise<void> {
   for (const each of [admin, holder, client]) each.disconnect();
 }
 
-/** What a hand-over costs with a short and with a long line, and what a place in it weighs. */
-export async function longLine(url: string): Promise<void> {
+/** The commands of a handoff with a short and with a long queue, and the bytes of a queue position. */
+export async function longQueue(url: string): Promise<void> {
   const admin = new Redis(url);
   const costs: number[] = [];
   for (const waiters of [10, 10_000]) {
     const client = new Redis(url);
     const locks = createLocks(redisStore(client), { waitMs: Number.POSITIVE_INFINITY });
-    const name = `bench-line-${waiters}`;
+    const name = `bench-queue-${waiters}`;
     const hold = await locks.mutex(name).acquire();
     const emptyBytes = await statistic(admin, 'memory', 'used_memory');
     let served = 0;
@@ -47,7 +47,7 @@ export async function longLine(url: string): Promise<void> {
         if (served === 10) at10 = await statistic(admin, 'stats', 'total_commands_processed');
       }),
     );
-    while (Number(await admin.zcard(`holdfast:\u0001line:${name}`)) < waiters) await sleep(20);
+    while (Number(await admin.zcard(`holdfast:\u0001queue:${name}`)) < waiters) await sleep(20);
     await sleep(500);
     const bytes = (await statistic(admin, 'memory', 'used_memory')) - emptyBytes;
     if (waiters > 10) report('bytes in Redis for each of 10,000 waiters', bytes / waiters, { atMost: 400 });
@@ -60,8 +60,8 @@ export async function longLine(url: string): Promise<void> {
   }
   const [few = 0, many = 0] = costs;
   console.log(
-    `      commands for a hand-over: ${few.toFixed(1)} with 10 waiting, ${many.toFixed(1)} with 10,000`,
+    `      commands for a handoff: ${few.toFixed(1)} with 10 waiting, ${many.toFixed(1)} with 10,000`,
   );
-  report('commands for a hand-over, 10,000 waiting to 10', many / few, { atMost: 1.5 });
+  report('commands for a handoff, 10,000 waiting to 10', many / few, { atMost: 1.5 });
   admin.disconnect();
 }

@@ -1,0 +1,36 @@
+// Measures leases in MariaDB against the bare statements, and waiting for them against GET_LOCK, in one
+// run, on a server that writes to the disk. Exits with 1 when a target is missed.
+import { startMysql } from '../../test/support/servers/mysql.ts';
+import { compare, pairs, throughput } from '../postgres/uncontended.ts';
+import { misses, report } from '../redis/measure.ts';
+import { floor, holdfast } from './contenders.ts';
+import { waiting } from './waiting.ts';
+
+const CONTENDERS = [floor, holdfast];
+
+async function one(url: string): Promise<void> {
+  const { own, least } = await compare(url, 'ms', pairs, CONTENDERS);
+  report('one at a time: p50 of acquire + release, to the floor', own / least, { atMost: 1.25 });
+}
+
+async function hundred(url: string): Promise<void> {
+  const { own, least } = await compare(url, 'pairs/s', (contender) => throughput(contender, 100), CONTENDERS);
+  report('100 tasks on 100 names: throughput, to the floor', own / least, { atLeast: 1.2 });
+}
+
+const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = { one, hundred, waiting };
+
+const wanted = process.argv.slice(2);
+const server = await startMysql({
+  settings: { 'innodb-flush-log-at-trx-commit': '1', 'innodb-doublewrite': '1' },
+});
+try {
+  for (const [name, run] of Object.entries(PARTS)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue;
+    console.log(`\n${name}`);
+    await run(await server.createDatabase());
+  }
+} finally {
+  await server.stop();
+}
+process.exitCode = misses() === 0 ? 0 : 1;
