@@ -1,4 +1,5 @@
-// Money between two accounts, with Drizzle: node --import tsx examples/postgres-drizzle.ts postgres://postgres@127.0.0.1:5432/postgres
+// Money between two accounts, with Drizzle: node --import tsx examples/postgres-drizzle.ts
+// postgres://postgres@127.0.0.1:5432/postgres
 import { eq, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { integer, pgTable, text } from 'drizzle-orm/pg-core';
@@ -7,7 +8,7 @@ import pg from 'pg';
 
 const account = pgTable('example_account', { name: text().primaryKey(), balance: integer().notNull() });
 
-/** A transaction of Drizzle as Holdfast takes it: the statements use each parameter once, in order. */
+/** A transaction of Drizzle as Holdfast accepts it: the statements use each parameter once, in order. */
 function asQueryable(tx: { execute(query: SQL): PromiseLike<{ rows: unknown[] }> }): QueryRunner {
   return {
     query(statement, values) {
@@ -26,7 +27,7 @@ const db = drizzle(pool);
 
 async function move(from: string, to: string, amount: number): Promise<void> {
   await db.transaction(async (tx) => {
-    // Both accounts in one call, so that two who move money in opposite directions never wait for each other.
+    // Both accounts in one call, so that two transfers in opposite directions never deadlock.
     await lockInTransaction(asQueryable(tx), [`account:${from}`, `account:${to}`]);
     const change = (name: string, by: number) =>
       tx

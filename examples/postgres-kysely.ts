@@ -1,4 +1,5 @@
-// Money between two accounts, with Kysely: node --import tsx examples/postgres-kysely.ts postgres://postgres@127.0.0.1:5432/postgres
+// Money between two accounts, with Kysely: node --import tsx examples/postgres-kysely.ts
+// postgres://postgres@127.0.0.1:5432/postgres
 import { lockInTransaction, type QueryRunner } from 'holdfast/postgres';
 import { CompiledQuery, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import pg from 'pg';
@@ -7,7 +8,7 @@ interface Database {
   example_account: { name: string; balance: number };
 }
 
-/** A transaction of Kysely as Holdfast takes it. */
+/** A transaction of Kysely as Holdfast accepts it. */
 function asQueryable<DB>(tx: Transaction<DB>): QueryRunner {
   return { query: (text, values) => tx.executeQuery(CompiledQuery.raw(text, values)) };
 }
@@ -19,7 +20,7 @@ const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
 
 async function move(from: string, to: string, amount: number): Promise<void> {
   await db.transaction().execute(async (tx) => {
-    // Both accounts in one call, so that two who move money in opposite directions never wait for each other.
+    // Both accounts in one call, so that two transfers in opposite directions never deadlock.
     await lockInTransaction(asQueryable(tx), [`account:${from}`, `account:${to}`]);
     const change = (name: string, by: number) =>
       tx

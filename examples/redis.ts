@@ -1,4 +1,4 @@
-// Two workers of one queue: only one of them bills at a time, and what is written late is refused.
+// Two workers of one queue: only one of them bills at a time, and a late write is refused.
 // Run: REDIS_URL=redis://localhost:6379 node --import tsx examples/redis.ts
 import { createLocks } from 'holdfast';
 import { redisFenceGate } from 'holdfast/fence';
@@ -12,7 +12,7 @@ const gate = redisFenceGate(client);
 const bill = (customer: string): Promise<void> =>
   locks.withLock(`billing:${customer}`, async (hold) => {
     console.log(`billing ${customer}, fence ${hold.fence}`);
-    // Long work goes on under `hold.signal`: it aborts the moment the lock can no longer be trusted.
+    // Pass `hold.signal` to long work: it aborts the moment the lock can no longer be trusted.
     await gate.write(`invoice:${customer}`, hold.fence, { set: [`invoice:${customer}`, 'paid'] });
   });
 

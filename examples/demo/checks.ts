@@ -6,7 +6,7 @@ export interface Check {
   readonly detail: string;
 }
 
-/** One turn with the lock: from the grant to the moment after which that worker did nothing under it. */
+/** One hold of a worker: from the grant to its last action under the lock. */
 export interface Turn {
   readonly worker: string;
   readonly fence: bigint;
@@ -33,14 +33,14 @@ export function turnsIn(story: readonly Told[]): Turn[] {
 
 const isEnd = ({ what }: Told): boolean => what === 'released' || what === 'killed' || what === 'paused';
 
-/** Looks at what really happened, as the workers told it and as the ledger has it. */
-export function check(story: readonly Told[], line: readonly string[], balance: number): Check[] {
+/** Checks what happened, by the reports of the workers and by the ledger. */
+export function check(story: readonly Told[], queue: readonly string[], balance: number): Check[] {
   const turns = turnsIn(story);
   return [
     exclusion(turns),
     noLostUpdate(story, balance),
-    order(turns, line),
-    handOver(turns),
+    order(turns, queue),
+    handoff(turns),
     fences(turns),
     gate(story),
   ];
@@ -61,7 +61,8 @@ function exclusion(turns: readonly Turn[]): Check {
 
 function noLostUpdate(story: readonly Told[], balance: number): Check {
   const written = story.filter((told) => told.what === 'wrote').length;
-  // The one that was killed has one turn and writes nothing; the one that was paused writes in its other turns.
+  // The one that was killed has one turn and writes nothing; the one that was paused writes in its
+  // other turns.
   const expected = PLANS.reduce(
     (sum, { fate }) => sum + (fate === 'killed' ? 0 : fate === 'paused' ? ROUNDS - 1 : ROUNDS),
     0,
@@ -74,13 +75,13 @@ function noLostUpdate(story: readonly Told[], balance: number): Check {
   );
 }
 
-function order(turns: readonly Turn[], line: readonly string[]): Check {
-  const served = turns.slice(0, line.length).map(({ worker }) => worker);
-  const isSo = served.join() === line.join();
-  return verdict('Order', isSo, `stood in line as ${line.join(', ')}; served as ${served.join(', ')}`);
+function order(turns: readonly Turn[], queue: readonly string[]): Check {
+  const served = turns.slice(0, queue.length).map(({ worker }) => worker);
+  const isSo = served.join() === queue.join();
+  return verdict('Order', isSo, `waited as ${queue.join(', ')}; served as ${served.join(', ')}`);
 }
 
-function handOver(turns: readonly Turn[]): Check {
+function handoff(turns: readonly Turn[]): Check {
   const gaps = turns
     .slice(1)
     .map((turn, n) => ({ end: turns[n]?.end, ms: turn.fromMs - (turns[n]?.toMs ?? 0) }));
@@ -90,13 +91,14 @@ function handOver(turns: readonly Turn[]): Check {
     .sort((a, b) => a - b);
   const median = clean[Math.floor(clean.length / 2)] ?? Number.POSITIVE_INFINITY;
   const silent = gaps.filter(({ end }) => end !== 'released').map(({ ms }) => ms);
-  // A wake-up that was lost would show as seconds; a machine that is busy with other things, not.
+  // A lost wake-up would take seconds; a busy machine does not.
   const isSo = median < 250 && silent.length === 2 && silent.every((ms) => ms < TTL_MS + 1_000);
   const after = silent.map((ms) => `${(ms / 1000).toFixed(2)} s`).join(' and ');
+  const limit = `at most TTL + 1 s = ${(TTL_MS + 1_000) / 1000} s`;
   return verdict(
-    'Hand-over',
+    'Handoff',
     isSo,
-    `after a release ${median.toFixed(1)} ms (median); after a silent holder ${after}, at most TTL + 1 s = ${(TTL_MS + 1_000) / 1000} s`,
+    `after a release ${median.toFixed(1)} ms (median); after a silent holder ${after}, ${limit}`,
   );
 }
 
@@ -114,9 +116,6 @@ function gate(story: readonly Told[]): Check {
   const refused = story.filter((told) => told.what === 'refused');
   const [only] = refused;
   const isSo = refused.length === 1 && only?.worker === paused && only?.detail === 'STALE_FENCE';
-  return verdict(
-    'Fencing',
-    isSo,
-    `${refused.length} late write was refused: ${refused.map(({ worker, detail }) => `${worker}'s, ${detail}`).join('; ')}`,
-  );
+  const writes = refused.map(({ worker, detail }) => `${worker}'s, ${detail}`).join('; ');
+  return verdict('Fencing', isSo, `${refused.length} late write was refused: ${writes}`);
 }

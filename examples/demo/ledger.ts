@@ -1,7 +1,7 @@
 import { sqliteFenceGate } from '../../src/fence/index.ts';
 import { findLibrary, type SqliteDatabase } from '../../src/stores/sqlite/library.ts';
 
-/** The thing that is worth a lock: one balance in a database of its own, which lets no stale holder write. */
+/** The protected data: one balance in a database of its own, which refuses stale writes. */
 export class Ledger {
   readonly #database: SqliteDatabase;
 
@@ -18,7 +18,10 @@ export class Ledger {
     return (this.#database.prepare('SELECT balance FROM ledger').all()[0] as { balance: number }).balance;
   }
 
-  /** The gate's check and the write are one transaction. Throws `StaleFenceError` when a later holder has been here. */
+  /**
+   * The gate's check and the write are one transaction. Throws `StaleFenceError` when a later
+   * holder has been here.
+   */
   write(balance: number, fence: bigint): void {
     this.#database.exec('BEGIN IMMEDIATE');
     try {

@@ -1,22 +1,26 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { createLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { check } from './checks.ts';
 import { Ledger } from './ledger.ts';
 import { LOCK, nowMs, PLANS, type Plan, type Told } from './story.ts';
 import { printChart, printChecks, printTold } from './timeline.ts';
+import { timelineSvg } from './timeline-svg.ts';
 
-// Five processes add to one balance under one lock. One of them is killed while it holds the lock, one is paused until its lock has gone to others. Then the
-// demo looks at what really happened, and fails if anything was not as promised.
+// Five processes add to one balance under one lock. One of them is killed while it holds the lock,
+// one is paused until its lock has gone to others. Then the demo looks at what really happened, and
+// fails if anything was not as promised. `npm run demo -- --svg FILE` also draws it as a picture.
 
 const GIVE_UP_MS = 60_000;
+const { values } = parseArgs({ options: { svg: { type: 'string' } } });
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'));
 const story: Told[] = [];
 const children = new Map<string, ChildProcess>();
@@ -53,31 +57,31 @@ async function meetFate(worker: string, fate: Plan['fate']): Promise<void> {
   child?.kill('SIGSTOP');
   const atMs = nowMs();
   add({ worker, atMs, what: 'paused' });
-  // Until somebody else has had the lock and has written: then the paused one is a holder of the past.
+  // Until another worker has held the lock and written: then the paused worker is a stale holder.
   while (!story.some((told) => told.what === 'wrote' && told.worker !== worker && told.atMs > atMs))
     await sleep(20);
   child?.kill('SIGCONT');
   add({ worker, atMs: nowMs(), what: 'resumed' });
 }
 
-async function play(): Promise<{ line: string[]; balance: number }> {
+async function play(): Promise<{ queue: string[]; balance: number }> {
   const ledger = new Ledger(join(folder, 'ledger.db'));
   ledger.create();
   const locks = createLocks(sqliteStore(join(folder, 'locks.db')), { owner: 'the demo' });
-  // Held until all of them stand in line, so that their order is known.
+  // Held until all of them wait in the queue, so that their order is known.
   const hold = await locks.mutex(LOCK).acquire();
   const ended = PLANS.map(async (plan) => await once(startWorker(plan), 'exit'));
-  let line: string[] = [];
-  while (line.length < PLANS.length) {
+  let queue: string[] = [];
+  while (queue.length < PLANS.length) {
     await sleep(50);
-    line = (await locks.inspect(LOCK)).waiters.map(({ owner }) => owner ?? '?');
+    queue = (await locks.inspect(LOCK)).waiters.map(({ owner }) => owner ?? '?');
   }
   await hold.release();
   await Promise.all(ended);
   const balance = ledger.read();
   ledger.close();
   await locks.close();
-  return { line, balance };
+  return { queue, balance };
 }
 
 async function main(): Promise<number> {
@@ -90,7 +94,8 @@ async function main(): Promise<number> {
       return 1;
     }
     printChart(story);
-    const checks = check(story, result.line, result.balance);
+    if (values.svg !== undefined) writeFileSync(values.svg, timelineSvg(story));
+    const checks = check(story, result.queue, result.balance);
     printChecks(checks);
     const failed = checks.filter(({ problem }) => problem !== null).length;
     console.log(

@@ -1,4 +1,7 @@
-/** What the workers tell the demo, one JSON object a line. Times are milliseconds of the host's monotonic clock, which all processes share. */
+/**
+ * What the workers tell the demo, one JSON object a line. Times are milliseconds of the host's
+ * monotonic clock, which all processes share.
+ */
 export interface Told {
   readonly worker: string;
   readonly atMs: number;
@@ -17,14 +20,14 @@ export interface Told {
   readonly detail?: string;
 }
 
-/** Short, so that nobody has to watch for long. */
+/** Short, so that the demo is. */
 export const TTL_MS = 1_500;
 export const ROUNDS = 3;
 export const LOCK = 'ledger';
 
 export interface Plan {
   readonly worker: string;
-  /** What happens to it in the middle of its first turn. */
+  /** What happens to the worker during its first turn. */
   readonly fate: 'none' | 'killed' | 'paused';
 }
 

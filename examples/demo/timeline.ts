@@ -6,7 +6,7 @@ const paint = painter(process.stdout);
 const WIDTH = 84;
 
 const WORDS: Readonly<Record<Told['what'], string>> = {
-  waits: 'stands in line',
+  waits: 'waits in the queue',
   holds: 'holds the lock',
   midway: 'has read, and not written yet',
   wrote: 'wrote the balance',
@@ -35,20 +35,24 @@ export function printTold(told: Told, startMs: number): void {
   );
 }
 
-/** One row a worker: when it waited, when it held, and what became of it. */
+/** One row for each worker: when it waited, when it held, and how it ended. */
 export function printChart(story: readonly Told[]): void {
   const startMs = Math.min(...story.map(({ atMs }) => atMs));
   const endMs = Math.max(...story.map(({ atMs }) => atMs));
   const column = (ms: number): number =>
     Math.min(WIDTH - 1, Math.floor(((ms - startMs) / (endMs - startMs)) * WIDTH));
-  console.log(
-    `\n${paint('bold', 'Who held the lock when')}   ${paint('green', '█')} holds  ${paint('yellow', '·')} waits  ${paint('red', '✗')} killed  ${paint('red', '‖')} paused  ${paint('red', '!')} late write refused\n`,
-  );
+  const legend = [
+    `${paint('green', '█')} holds`,
+    `${paint('yellow', '·')} waits`,
+    `${paint('red', '✗')} killed`,
+    `${paint('red', '‖')} paused`,
+    `${paint('red', '!')} late write refused`,
+  ];
+  console.log(`\n${paint('bold', 'Holders of the lock')}   ${legend.join('  ')}\n`);
   for (const { worker } of PLANS)
     console.log(`  ${paint('bold', worker.padEnd(6))}${row(story, worker, column).join('')}`);
-  console.log(
-    `  ${' '.repeat(6)}${paint('dim', `0 s${`${((endMs - startMs) / 1000).toFixed(1)} s`.padStart(WIDTH - 3)}`)}`,
-  );
+  const end = `${((endMs - startMs) / 1000).toFixed(1)} s`;
+  console.log(`  ${' '.repeat(6)}${paint('dim', `0 s${end.padStart(WIDTH - 3)}`)}`);
 }
 
 function row(story: readonly Told[], worker: string, column: (ms: number) => number): string[] {

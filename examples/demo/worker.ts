@@ -4,7 +4,8 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { Ledger } from './ledger.ts';
 import { LOCK, nowMs, type Plan, ROUNDS, type Told, TTL_MS } from './story.ts';
 
-// One of several processes that add to the same balance: read, think, write back. Without a lock, additions would be lost.
+// One of several processes that add to the same balance: read, think, write back. Without a lock,
+// additions would be lost.
 
 const [worker = '', folder = '', fate = 'none'] = process.argv.slice(2) as [string, string, Plan['fate']];
 const tell = (what: Told['what'], more: Partial<Told> = {}): void => {
@@ -27,7 +28,8 @@ async function add(hold: Hold, round: number): Promise<void> {
   await sleep(60);
   if (round === 0 && fate !== 'none') {
     tell('midway', { fence });
-    // Here the demo kills or stops this process. A careful program would look at hold.signal afterwards; this one writes, and has to rely on the gate.
+    // Here the demo kills or stops this process. A careful program would look at hold.signal
+    // afterwards; this one writes, and has to rely on the gate.
     await sleep(400);
   }
   try {
