@@ -7,6 +7,8 @@ export type FaultKind = 'kill' | 'stop' | 'cut' | 'silent' | 'delay' | 'refuse' 
 
 export const LINK_FAULTS = ['cut', 'silent', 'delay', 'refuse'] as const;
 
+const START_ATTEMPTS = 3;
+
 export interface FaultsOptions {
   readonly backend: Backend;
   readonly routes: readonly Route[];
@@ -22,6 +24,19 @@ export interface FaultsOptions {
 export function faultKindsOf(backend: Backend): FaultKind[] {
   if (backend.servers.length === 0) return ['kill', 'stop'];
   return ['kill', 'stop', ...LINK_FAULTS, 'freeze', 'restart'];
+}
+
+/** A server that a busy machine starts too slowly says nothing about the locks. */
+async function startAgain(server: Server): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await server.start();
+    } catch (error) {
+      if (attempt === START_ATTEMPTS) throw error;
+      server.kill('SIGKILL');
+      await server.exited();
+    }
+  }
 }
 
 /** Injects one fault after the other; workers may stay stopped meanwhile. */
@@ -124,7 +139,7 @@ export class Faults {
     // SIGKILL would leave the processes of PostgreSQL that serve the connections.
     server?.kill(isPostgres ? 'SIGQUIT' : 'SIGKILL');
     await server?.exited();
-    await server?.start();
+    if (server !== undefined) await startAgain(server);
     if (kind === 'advisory') await sleep(1_000);
   }
 

@@ -22,7 +22,7 @@ export interface TortureOptions {
   /** The servers of a store in a cluster: 3 unless set. */
   readonly nodes?: number;
   readonly log?: (text: string) => void;
-  /** Every minute. */
+  /** Every minute: a line of figures, and the problems that were found since the last one. */
   readonly report?: (line: string) => void;
 }
 
@@ -64,6 +64,7 @@ class Torture {
   readonly #ttlMs: number;
   readonly #kinds: readonly FaultKind[];
   readonly #startedMs = hostMs();
+  #reportedProblems = 0;
 
   constructor(backend: Backend, options: TortureOptions) {
     this.#backend = backend;
@@ -102,7 +103,9 @@ class Torture {
       random: this.#random,
       log,
     });
-    const faulting = faults.run();
+    const faulting = faults.run().catch((error: unknown) => {
+      this.#workers.problems.push(`faults: ${String(error)}`);
+    });
     let nextReportMs = hostMs() + MINUTE_MS;
     while (hostMs() < endMs || (this.#missing(faults).length > 0 && hostMs() < untilMs)) {
       await sleep(250);
@@ -110,7 +113,7 @@ class Torture {
       if (hostMs() < nextReportMs) continue;
       nextReportMs += MINUTE_MS;
       this.#ledger.judge(hostMs() - LATE_MS);
-      this.#options.report?.(this.#line(faults));
+      this.#report(faults);
     }
     faults.end();
     await faulting;
@@ -160,6 +163,19 @@ class Torture {
     return first.figures.cpuMicros / 1_000 / Math.max(1, hostMs() - first.startedMs);
   }
 
+  get #problems(): readonly string[] {
+    return [...this.#ledger.problems, ...this.#workers.problems];
+  }
+
+  /** A problem is reported when it is found: a run that is interrupted has no verdict. */
+  #report(faults: Faults): void {
+    const { report, kind } = this.#options;
+    report?.(this.#line(faults));
+    const found = this.#problems;
+    if (found.length > this.#reportedProblems) for (const text of found) report?.(`${kind} problem: ${text}`);
+    this.#reportedProblems = found.length;
+  }
+
   #line(faults: Faults): string {
     const seconds = Math.round((hostMs() - this.#startedMs) / 1_000);
     const kinds = Object.entries(faults.counts).map(([kind, count]) => `${kind} ${count}`);
@@ -172,15 +188,14 @@ class Torture {
       `refused (${refusals.join(', ')})`,
       `heap +${(this.#heapGrowth() / 2 ** 20).toFixed(1)} MB`,
       `cpu ${(this.#cpuShare() * 100).toFixed(0)} %`,
-      `problems ${this.#ledger.problems.length + this.#workers.problems.length}`,
+      `problems ${this.#problems.length}`,
     ].join(' · ');
   }
 
   #judge(faults: Faults, orphans: readonly string[]): TortureResult {
     const growth = this.#heapGrowth();
     const problems = [
-      ...this.#ledger.problems,
-      ...this.#workers.problems,
+      ...this.#problems,
       ...orphans,
       ...(growth > HEAP_MAX ? [`heap: grew by ${(growth / 2 ** 20).toFixed(1)} MB`] : []),
     ];
