@@ -1,6 +1,6 @@
 // `npm run campaign -- torture --minutes 60 --store redis`, `npm run campaign -- outage --minutes 5`,
-// `npm run campaign -- schedule`, `npm run campaign -- planted`: long runs against real servers. They
-// end by themselves.
+// `npm run campaign -- killed-holders --deaths 100`, `npm run campaign -- schedule`,
+// `npm run campaign -- planted`: long runs against real servers. They end by themselves.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,18 +11,26 @@ import { modesOf, outage, TABLE_HEAD, textOf } from '../test/support/outage/outa
 import { LIBRARIES } from '../test/support/outage/stores.ts';
 import { compile } from '../test/support/process/compile.ts';
 import { SCHEDULE_STORES, scheduleCampaign } from '../test/support/schedule/campaign.ts';
+import { killHolders } from '../test/support/torture/killed-holders.ts';
 import { PLANTED, RIGHT, runPlanted } from '../test/support/torture/planted.ts';
 import { torture } from '../test/support/torture/torture.ts';
 
 const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [--seed N] [--verbose]
 npm run campaign -- outage [--minutes 5] [--store NAME | all]
+npm run campaign -- killed-holders [--deaths 100] [--store NAME | all] [--seed N]
 npm run campaign -- planted [--minutes 1] [--runs 10] [--parallel 2] [--adapter NAME] [--seed N]
 npm run campaign -- schedule [--minutes 1] [--store redis | postgres | sqlite | etcd | all] [--seed N]
 stores: ${BACKENDS.join(', ')}`;
 process.env.HOLDFAST_INSTALL_SERVERS ??= '1';
 const OUTAGE_CALLERS = 60;
 const SCHEDULE_OUTAGE_MS = 10_000;
-const MINUTES: Readonly<Record<string, number>> = { torture: 60, outage: 5, schedule: 1, planted: 1 };
+const MINUTES: Readonly<Record<string, number>> = {
+  torture: 60,
+  outage: 5,
+  schedule: 1,
+  planted: 1,
+  'killed-holders': 1,
+};
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 interface Campaign {
@@ -33,6 +41,8 @@ interface Campaign {
   /** Of every planted adapter, and of the right one. */
   readonly runs: number;
   readonly parallel: number;
+  /** Of each store. */
+  readonly deaths: number;
   /** One planted adapter; all of them unless set. */
   readonly adapter: string | undefined;
 }
@@ -119,6 +129,26 @@ async function runSchedules({ minutes, kinds, seed }: Campaign): Promise<boolean
   return isGood;
 }
 
+/** Whether each killed holder is followed within its TTL and a second. */
+async function runKilledHolders({ kinds, seed, deaths }: Campaign): Promise<boolean> {
+  let all = 0;
+  let inTime = 0;
+  await withScript('test/support/process/holder.ts', async (script) => {
+    for (const kind of kinds) {
+      const { ttlMs, tookMs, late } = await killHolders({ kind, seed, deaths, script });
+      const longest = Math.max(...tookMs).toFixed(0);
+      const [done, met] = [tookMs.length, tookMs.length - late.length];
+      all += done;
+      inTime += met;
+      log(
+        `${kind}: ${met} of ${done} followed within ${ttlMs} ms and a second, the last after ${longest} ms`,
+      );
+    }
+  });
+  log(`${inTime} of ${all} killed holders were followed within their TTL and a second`);
+  return inTime === all;
+}
+
 /** How often the torture catches each planted mistake, and whether it accuses the right adapter. */
 async function runAllPlanted({ minutes, seed, runs, parallel, adapter }: Campaign): Promise<boolean> {
   mkdirSync(join(root, '.tmp'), { recursive: true });
@@ -160,6 +190,7 @@ function parse(): { what: string; campaign: Campaign } | null {
       verbose: { type: 'boolean', default: false },
       runs: { type: 'string', default: '10' },
       parallel: { type: 'string', default: '2' },
+      deaths: { type: 'string', default: '100' },
       adapter: { type: 'string' },
     },
   });
@@ -167,13 +198,14 @@ function parse(): { what: string; campaign: Campaign } | null {
   const minutes = Number(values.minutes ?? MINUTES[what]);
   const kinds = BACKENDS.filter((kind) => values.store === 'all' || values.store === kind);
   if (!(minutes > 0) || kinds.length === 0) return null;
-  const [seed, runs, parallel] = [values.seed, values.runs, values.parallel].map(Number) as [
-    number,
-    number,
-    number,
-  ];
   const { verbose: isVerbose, adapter } = values;
-  return { what, campaign: { minutes, kinds, seed, isVerbose, runs, parallel, adapter } };
+  const counts = {
+    seed: Number(values.seed),
+    runs: Number(values.runs),
+    parallel: Number(values.parallel),
+    deaths: Number(values.deaths),
+  };
+  return { what, campaign: { minutes, kinds, isVerbose, adapter, ...counts } };
 }
 
 // Servers and workers are ended when this process exits, which it does not by itself when a signal ends it.
@@ -184,6 +216,7 @@ const RUNS: Readonly<Record<string, (campaign: Campaign) => Promise<boolean>>> =
   outage: runOutages,
   schedule: runSchedules,
   planted: runAllPlanted,
+  'killed-holders': runKilledHolders,
 };
 const parsed = parse();
 const run = RUNS[parsed?.what ?? ''];

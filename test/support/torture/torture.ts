@@ -5,6 +5,7 @@ import { startBackend } from '../../../src/torture/backends/start-backend.ts';
 import { randomFrom } from '../../../src/torture/random.ts';
 import { type FaultKind, Faults, faultKindsOf } from './faults.ts';
 import { Ledger } from './ledger.ts';
+import { ttlMsOf, urlWithTtl } from './ttl.ts';
 import { hostMs, Workers } from './workers.ts';
 
 export interface TortureOptions {
@@ -43,7 +44,6 @@ const LATE_MS = 60_000;
 const HEAP_MAX = 20 * 1024 * 1024;
 /** Per second of the run, on average. A run with fewer does not count. */
 const HOLDS_PER_SECOND = 1;
-const TTL_MS: Partial<Record<BackendKind, number>> = { etcd: 3_000, zookeeper: 3_000, advisory: 3_000 };
 /**
  * Every claim of a killed worker is gone by then: its TTL, a queue position, a minute for the rest.
  */
@@ -71,7 +71,7 @@ class Torture {
     this.#options = options;
     this.#workers = new Workers(options.script, this.#ledger);
     this.#random = randomFrom(options.seed);
-    this.#ttlMs = TTL_MS[options.kind] ?? 2_000;
+    this.#ttlMs = ttlMsOf(options.kind);
     this.#kinds = options.faults ?? faultKindsOf(backend);
   }
 
@@ -81,7 +81,7 @@ class Torture {
     const untilMs = endMs + (this.#options.patienceMs ?? MINUTE_MS);
     await this.#prepare();
     const routes = await Promise.all(Array.from({ length: WORKERS }, () => this.#backend.route()));
-    const urls = routes.map(({ url }) => this.#urlOf(url));
+    const urls = routes.map(({ url }) => urlWithTtl(this.#options.kind, url, this.#ttlMs));
     const hire = (n: number) =>
       this.#workers.start({
         url: urls[n] ?? '',
@@ -123,11 +123,6 @@ class Torture {
     return this.#judge(faults, orphans);
   }
 
-  /** A session lasts as long as a hold, so that the locks of a killed worker are free in time. */
-  #urlOf(url: string): string {
-    return this.#options.kind === 'zookeeper' ? `${url}?sessionMs=${this.#ttlMs}` : url;
-  }
-
   async #prepare(): Promise<void> {
     const locks = await openLocks(this.#backend.url, { waitMs: 30_000 });
     await locks.withLock('prepared', () => 1);
@@ -136,7 +131,10 @@ class Torture {
 
   /** Claims that are left when all workers are gone. */
   async #orphans(): Promise<string[]> {
-    const locks = await openLocks(this.#urlOf(this.#backend.url), { waitMs: ORPHAN_MS, ttlMs: this.#ttlMs });
+    const locks = await openLocks(urlWithTtl(this.#options.kind, this.#backend.url, this.#ttlMs), {
+      waitMs: ORPHAN_MS,
+      ttlMs: this.#ttlMs,
+    });
     try {
       for (let n = 0; n < LOCKS; n += 1) await locks.withLock(`torture-${n}`, () => 1);
       for (const giveUpMs = hostMs() + ORPHAN_MS; ; await sleep(250)) {
