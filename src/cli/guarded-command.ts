@@ -12,8 +12,8 @@ export type CommandResult =
       readonly ended: boolean;
     }
   | { readonly kind: 'failed'; readonly code: string; readonly message: string }
-  /** The guard itself was killed; the command was ended. */
-  | { readonly kind: 'unguarded' };
+  /** The guard itself was killed. The command was ended, if the guard had said which it is. */
+  | { readonly kind: 'unguarded'; readonly isEnded: boolean };
 
 /**
  * A command that runs under a guard. The guard is started first, since that takes a while and can
@@ -91,7 +91,7 @@ export class GuardedCommand {
   async #onClose(): Promise<void> {
     if (this.#result !== null) return;
     if (this.#group !== null) await endGroup(this.#group, this.#graceMs);
-    this.#finish({ kind: 'unguarded' });
+    this.#finish({ kind: 'unguarded', isEnded: this.#group !== null });
   }
 
   #finish(result: CommandResult): void {

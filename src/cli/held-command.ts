@@ -161,7 +161,10 @@ export class HeldCommand {
       return { code, isLost: false };
     }
     if (result.kind === 'unguarded') {
-      process.stderr.write('holdfast: the guard of the command was killed; the command was ended\n');
+      const what = result.isEnded
+        ? 'the command was ended'
+        : 'the command may have started, and may still run';
+      process.stderr.write(`holdfast: the guard of the command was killed; ${what}\n`);
       return { code: EXIT.lost, isLost: false };
     }
     if (result.ended || hold.signal.aborted)

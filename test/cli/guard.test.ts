@@ -41,7 +41,7 @@ async function startFamily(terms: readonly string[], obeysTerm = false): Promise
   const file = `${path}-beats`;
   const trap = obeysTerm ? '' : 'trap "" TERM;';
   const child = `${trap} while :; do date +%s%N >> ${file}; sleep 0.02; done`;
-  const script = `${trap} sh -c '${child}' & echo "pids $$ $!"; wait; wait`;
+  const script = `trap "echo heard" USR1; ${trap} sh -c '${child}' & echo "pids $$ $!"; while :; do wait; done`;
   const running = await start(['run', name, ...terms, '--', 'sh', '-c', script], env);
   await running.printed('pids');
   await eventually('the child works', () => existsSync(file) && readFileSync(file, 'utf8').includes('\n'));
@@ -164,6 +164,9 @@ describe.concurrent('the command never goes on unlocked', () => {
       /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${family.pids[0]}/status`, 'utf8'))?.[1],
     );
     expect(parent).not.toBe(family.running.child.pid);
+    // The command runs before the guard has said so. A signal that arrives came after that message.
+    family.running.child.kill('SIGUSR1');
+    await family.running.printed('heard');
     process.kill(parent, 'SIGKILL');
     expect((await family.running.result()).code).toBe(74);
     await allGone(family.pids);
