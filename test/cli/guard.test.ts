@@ -41,7 +41,8 @@ async function startFamily(terms: readonly string[], obeysTerm = false): Promise
   const file = `${path}-beats`;
   const trap = obeysTerm ? '' : 'trap "" TERM;';
   const child = `${trap} while :; do date +%s%N >> ${file}; sleep 0.02; done`;
-  const script = `trap "echo heard" USR1; ${trap} sh -c '${child}' & echo "pids $$ $!"; while :; do wait; done`;
+  const parent = `trap "echo heard" USR1; ${trap} sh -c '${child}' & echo "pids $$ $!"`;
+  const script = `${parent}; while :; do wait; done`;
   const running = await start(['run', name, ...terms, '--', 'sh', '-c', script], env);
   await running.printed('pids');
   await eventually('the child works', () => existsSync(file) && readFileSync(file, 'utf8').includes('\n'));
