@@ -15,7 +15,8 @@ import { killHolders } from '../test/support/torture/killed-holders.ts';
 import { PLANTED, RIGHT, runPlanted } from '../test/support/torture/planted.ts';
 import { torture } from '../test/support/torture/torture.ts';
 
-const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [--seed N] [--verbose]
+const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [--seed N]
+    [--locks 3] [--tasks 3] [--verbose]
 npm run campaign -- outage [--minutes 5] [--store NAME | all]
 npm run campaign -- killed-holders [--deaths 100] [--store NAME | all] [--seed N]
 npm run campaign -- planted [--minutes 1] [--runs 10] [--parallel 2] [--adapter NAME] [--seed N]
@@ -38,6 +39,9 @@ interface Campaign {
   readonly kinds: readonly BackendKind[];
   readonly seed: number;
   readonly isVerbose: boolean;
+  /** Shared by the workers of a torture, and of each of them. More of both make more holds. */
+  readonly locks: number | undefined;
+  readonly tasks: number | undefined;
   /** Of every planted adapter, and of the right one. */
   readonly runs: number;
   readonly parallel: number;
@@ -63,7 +67,7 @@ async function withScript<T>(script: string, use: (file: string) => Promise<T>):
   }
 }
 
-async function runTorture({ minutes, kinds, seed, isVerbose }: Campaign): Promise<boolean> {
+async function runTorture({ minutes, kinds, seed, locks, tasks, isVerbose }: Campaign): Promise<boolean> {
   const verdicts: string[] = [];
   await withScript('test/support/torture/worker.ts', async (script) => {
     for (const kind of kinds) {
@@ -72,6 +76,8 @@ async function runTorture({ minutes, kinds, seed, isVerbose }: Campaign): Promis
         kind,
         seed,
         script,
+        locks,
+        tasks,
         forMs: minutes * 60_000,
         report: log,
         ...(isVerbose ? { log: (text: string) => log(`${kind}: ${text}`) } : {}),
@@ -187,6 +193,8 @@ function parse(): { what: string; campaign: Campaign } | null {
       minutes: { type: 'string' },
       store: { type: 'string', default: 'all' },
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      locks: { type: 'string' },
+      tasks: { type: 'string' },
       verbose: { type: 'boolean', default: false },
       runs: { type: 'string', default: '10' },
       parallel: { type: 'string', default: '2' },
@@ -204,6 +212,8 @@ function parse(): { what: string; campaign: Campaign } | null {
     runs: Number(values.runs),
     parallel: Number(values.parallel),
     deaths: Number(values.deaths),
+    locks: values.locks === undefined ? undefined : Number(values.locks),
+    tasks: values.tasks === undefined ? undefined : Number(values.tasks),
   };
   return { what, campaign: { minutes, kinds, isVerbose, adapter, ...counts } };
 }

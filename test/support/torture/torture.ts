@@ -20,6 +20,9 @@ export interface TortureOptions {
   readonly patienceMs?: number;
   /** Every kind that the store can have unless set. */
   readonly faults?: readonly FaultKind[];
+  /** How many locks the workers share, and how many tasks each of them has; 3 unless set. */
+  readonly locks?: number | undefined;
+  readonly tasks?: number | undefined;
   /** The servers of a store in a cluster: 3 unless set. */
   readonly nodes?: number;
   readonly log?: (text: string) => void;
@@ -62,6 +65,7 @@ class Torture {
   readonly #workers: Workers;
   readonly #random: () => number;
   readonly #ttlMs: number;
+  readonly #lockCount: number;
   readonly #kinds: readonly FaultKind[];
   readonly #startedMs = hostMs();
   #reportedProblems = 0;
@@ -72,6 +76,7 @@ class Torture {
     this.#workers = new Workers(options.script, this.#ledger);
     this.#random = randomFrom(options.seed);
     this.#ttlMs = ttlMsOf(options.kind);
+    this.#lockCount = options.locks ?? LOCKS;
     this.#kinds = options.faults ?? faultKindsOf(backend);
   }
 
@@ -87,9 +92,9 @@ class Torture {
         url: urls[n] ?? '',
         untilMs,
         ttlMs: this.#ttlMs,
-        locks: LOCKS,
+        locks: this.#lockCount,
         // The last worker has one task: it shows whether a pending call keeps a process alive.
-        tasks: n === WORKERS - 1 ? 1 : TASKS,
+        tasks: n === WORKERS - 1 ? 1 : (this.#options.tasks ?? TASKS),
         seed: Math.floor(this.#random() * 2 ** 32),
         plant: this.#options.plant,
       });
@@ -129,6 +134,10 @@ class Torture {
     await locks.close();
   }
 
+  get #names(): string[] {
+    return Array.from({ length: this.#lockCount }, (_, n) => `torture-${n}`);
+  }
+
   /** Claims that are left when all workers are gone. */
   async #orphans(): Promise<string[]> {
     const locks = await openLocks(urlWithTtl(this.#options.kind, this.#backend.url, this.#ttlMs), {
@@ -136,9 +145,9 @@ class Torture {
       ttlMs: this.#ttlMs,
     });
     try {
-      for (let n = 0; n < LOCKS; n += 1) await locks.withLock(`torture-${n}`, () => 1);
+      for (const name of this.#names) await locks.withLock(name, () => 1);
       for (const giveUpMs = hostMs() + ORPHAN_MS; ; await sleep(250)) {
-        const left = await claimsOf(locks);
+        const left = await claimsOf(locks, this.#names);
         if (left.length === 0 || hostMs() > giveUpMs) return left.map((claim) => `orphan: ${claim}`);
       }
     } catch (error) {
@@ -216,12 +225,12 @@ class Torture {
   }
 }
 
-async function claimsOf(locks: Locks): Promise<string[]> {
+async function claimsOf(locks: Locks, names: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   const note = ({ name, holders, waiters }: LockView): void => {
     for (const claim of [...holders, ...waiters]) found.push(`${name} ${claim.id} of ${claim.owner}`);
   };
-  for (let n = 0; n < LOCKS; n += 1) note(await locks.inspect(`torture-${n}`));
+  for (const name of names) note(await locks.inspect(name));
   try {
     for await (const view of locks.list()) note(view);
   } catch (error) {
