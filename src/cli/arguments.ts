@@ -32,7 +32,7 @@ export function parsePermits(text: string): Mode {
   return { kind: 'permits', count, of };
 }
 
-/** Of every verb that runs a command under a hold. */
+/** The options of every verb that runs a command under a hold. */
 export interface HoldOptions {
   readonly store?: string;
   readonly ttl: string;
@@ -67,7 +67,10 @@ export interface RunTerms extends HoldTerms {
   readonly waitMs: number;
 }
 
-/** The core trusts a hold for a little less than its TTL: see `src/hold/deadline.ts`. */
+/**
+ * The core trusts a hold for a little less than its TTL: see `trustedMs` of
+ * `src/store/validity.ts`.
+ */
 const TRUSTED_SHARE = 0.98;
 const TRUSTED_LESS_MS = 10;
 const MARGIN_MAX_MS = 1_000;

@@ -23,7 +23,7 @@ export function textWidth(text: string): number {
   return width;
 }
 
-/** The text in exactly so many columns: cut with an ellipsis, or padded. */
+/** The text in exactly `width` columns: cut with an ellipsis, or padded. */
 export function fitted(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const own = textWidth(text);
   if (own > width) return cut(text, width);
@@ -44,7 +44,7 @@ function cut(text: string, width: number): string {
   return `${result}…${' '.repeat(width - used - 1)}`;
 }
 
-/** The text in lines of so many columns at most; all but the first are indented. */
+/** The text in lines of at most `width` columns; all but the first are indented. */
 export function wrapped(text: string, width: number, indent: string): string[] {
   const lines: string[] = [];
   let line = '';

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { RequestListener, ServerResponse } from 'node:http';
 import type { Access, AccessRole, Caller } from '../dashboard/access.ts';
 
-/** A URL that was printed opens a session for so long. */
+/** How long a printed URL can open a session. */
 const TOKEN_MS = 10 * 60_000;
 const SESSION_MS = 12 * 3_600_000;
 /** A new session beyond this ends the oldest. */
@@ -45,13 +45,13 @@ export class DashboardSessions {
   #urlToken: { readonly digest: Buffer; readonly endsAtMs: number } | null = null;
   #opened = 0;
 
-  /** `programToken`: of programs that send it as a Bearer token. */
+  /** `programToken`: the Bearer token of programs. */
   constructor(role: AccessRole, programToken: string | null) {
     this.#role = role;
     this.#programToken = programToken === null ? null : digest(programToken);
   }
 
-  /** For a URL. The URL that was printed before does not work any more. */
+  /** A token for a new URL. The URL that was printed before stops working. */
   newToken(): string {
     const token = randomBytes(32).toString('base64url');
     this.#urlToken = { digest: digest(token), endsAtMs: Date.now() + TOKEN_MS };
@@ -61,7 +61,7 @@ export class DashboardSessions {
   access(port: number): Access {
     return ({ headers }): Caller => {
       const authorization = headers.get('authorization');
-      // A program is known by its token alone, and never by a cookie.
+      // A program is identified by its token alone, and never by a cookie.
       if (authorization !== null)
         return this.#isProgram(authorization) ? { role: this.#role, who: 'program' } : { role: 'none' };
       const session = this.#sessionIn(headers.get('cookie') ?? '', port);

@@ -41,7 +41,8 @@ export async function evict(
     process.stderr.write('Nothing was evicted\n');
     return EXIT.nothing;
   }
-  // A claim by its id is evicted also where the store does not show it, but not without being asked for.
+  // With `--yes`, the claim of this id is evicted even if the store does not show it. Otherwise
+  // only the claims that a person has confirmed are evicted.
   const ids = id !== undefined && options.yes === true ? [id] : claims.map((claim) => claim.id);
   const evictions = await withLocks(url, async (locks) => {
     const done: Eviction[] = [];

@@ -12,7 +12,9 @@ export type CommandResult =
       readonly ended: boolean;
     }
   | { readonly kind: 'failed'; readonly code: string; readonly message: string }
-  /** The guard itself was killed. The command was ended, if the guard had said which it is. */
+  /**
+   * The guard itself was killed. The command was ended if the guard had reported its process group.
+   */
   | { readonly kind: 'unguarded'; readonly isEnded: boolean };
 
 /**
@@ -58,7 +60,7 @@ export class GuardedCommand {
     });
   }
 
-  /** The guard ends the command in so many milliseconds, unless this is called again before. */
+  /** The guard ends the command after `ms`, unless this is called again before. */
   endIn(ms: number): void {
     this.#send({ endAt: nowMs() + ms });
   }

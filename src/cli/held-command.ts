@@ -73,7 +73,7 @@ export class HeldCommand {
     return { ttlMs, renewEveryMs, signal: this.#waiting.signal };
   }
 
-  /** Opens the store for as long as `use` takes, which gives the exit code. */
+  /** Opens the store for as long as `use` takes. Resolves to the exit code of `use`. */
   async execute(url: string, use: (locks: Locks) => Promise<number>): Promise<number> {
     try {
       const locks = await openLocks(url, { owner: this.#owner, connect: false });
@@ -115,7 +115,7 @@ export class HeldCommand {
     }
   }
 
-  /** One try found the hold taken: says by which process. */
+  /** The only try found the lock held: reports by which process. */
   async notInTime(locks: Locks, use: Use): Promise<number> {
     const view = await within(CLOSE_MS, locks.inspect(this.#name, { use })).catch(() => null);
     process.stderr.write(`holdfast: ${describeRefusal(this.#name, view)}\n`);

@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from '../errors.ts';
 
 /**
- * Prints what an empty database needs: for MySQL where the URL is one of MySQL, else for PostgreSQL.
- * Nothing is connected to.
+ * Prints the SQL that an empty database needs: for MySQL when the URL is a MySQL URL, else for
+ * PostgreSQL. Does not connect.
  */
 export async function migrations(schema: string | undefined, url: string | undefined): Promise<number> {
   const script = await scriptFor(schema, url);

@@ -44,7 +44,7 @@ export function program(finish: Finish, guard: GuardedCommand | null): Command {
     .enablePositionalOptions()
     .exitOverride();
   addRuns(holdfast, finish, guard);
-  addLooks(holdfast, finish);
+  addInspection(holdfast, finish);
   addDoctor(holdfast, finish);
   addMigrations(holdfast, finish);
   addCompletion(holdfast, finish);
@@ -65,7 +65,7 @@ function addCompletion(holdfast: Command, finish: Finish): void {
       const { completion } = await import('./completion/completion.ts');
       await finish(completion(of));
     });
-  // For those scripts.
+  // Called by the completion scripts.
   holdfast
     .command('complete <shell> [words...]', { hidden: true })
     .action(async (of: Shell, words: string[]) => {
@@ -175,13 +175,13 @@ function addRuns(holdfast: Command, finish: Finish, guard: GuardedCommand | null
   );
 }
 
-function addLooks(holdfast: Command, finish: Finish): void {
+function addInspection(holdfast: Command, finish: Finish): void {
   const verb = (usage: string, description: string): Command =>
     holdfast
       .command(usage)
       .description(description)
       .option(...STORE)
-      .addOption(new Option('--use <use>', 'of which use the name is').choices(USES))
+      .addOption(new Option('--use <use>', 'what the name is used for').choices(USES))
       .option(...JSON_FLAG);
   verb('list [prefix]', 'show every lock that is held or waited for').action(
     async (prefix: string | undefined, options: InspectOptions) => {

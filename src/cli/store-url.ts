@@ -4,8 +4,8 @@ import { isAbsolute, join } from 'node:path';
 import { StoreError } from '../errors.ts';
 
 /**
- * `--store`, else `HOLDFAST_URL`, else a SQLite file in the user's state folder, which is made when
- * it is missing.
+ * `--store`, else `HOLDFAST_URL`, else a SQLite file in the user's state folder, which is created
+ * when it is missing.
  */
 export function storeUrl(option: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   if (option !== undefined && option !== '') return option;
@@ -19,7 +19,10 @@ export function isDefaultStore(args: readonly string[], env: NodeJS.ProcessEnv =
   return storesIn(args).length === 0 && (env.HOLDFAST_URL ?? '') === '';
 }
 
-/** The SQLite file of this user, where neither names a store. Nothing is made. */
+/**
+ * The SQLite file of this user; `null` when the option or the environment names a store. Creates
+ * nothing.
+ */
 export function defaultStoreFile(
   option: string | undefined,
   env: NodeJS.ProcessEnv = process.env,
@@ -68,7 +71,9 @@ export function storesIn(args: readonly string[]): string[] {
 const SECRET_PARAMETER = /^(.*(?:pass|pwd|secret|token|auth|key).*)$/i;
 const HIDDEN = '***';
 
-/** The secret parts of a URL: what comes before an @, and parameters that are called a password. */
+/**
+ * The secret parts of a URL: what comes before an @, and parameters whose names suggest a secret.
+ */
 function secretsIn(url: string): string[] {
   const secrets: string[] = [];
   const userInfo = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)@/i.exec(url)?.[1];

@@ -1,6 +1,6 @@
 import { StoreError } from '../errors.ts';
 
-/** Waits for the work at most so long, and ignores its outcome. For clean-up. */
+/** Waits for the work, for `ms` at most, and ignores its outcome. For clean-up. */
 export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   await Promise.race([work.catch(() => {}), new Promise((resolve) => setTimeout(resolve, ms).unref())]);
 }

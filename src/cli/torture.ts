@@ -34,7 +34,8 @@ const STYLES = { holds: 'green', violated: 'red', 'not enough': 'yellow' } as co
 
 /** Tortures the adapter, or judges a stored history. */
 export async function runTorture(adapter: string | undefined, options: TortureArguments): Promise<number> {
-  // Servers and workers are ended when this process exits, which it does not by itself at a signal.
+  // Servers and workers are ended by `exit` handlers, which do not run when a signal ends the
+  // process.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
   const outcome = options.check === undefined ? await run(adapter, options) : judge(options.check);
   const { history, ...shown } = outcome;

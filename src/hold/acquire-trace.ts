@@ -28,7 +28,7 @@ export interface AcquireTrace {
   error?: unknown;
 }
 
-/** Told of the attempts of one Locks, without the detour over the channel. */
+/** Receives the attempts of one Locks directly, without the diagnostics channel. */
 export interface AcquireObserver {
   /** In the caller's asynchronous context. */
   start(trace: AcquireTrace): void;
@@ -71,7 +71,7 @@ export function endTrace(core: Core, trace: AcquireTrace): void {
   CHANNEL.asyncEnd.publish(trace);
 }
 
-/** Calls back for the attempts of one Locks. The result ends that. */
+/** Calls back for the attempts of one Locks. The returned function ends that. */
 export function onAcquireTrace(core: Core, observer: AcquireObserver): () => void {
   core.acquireObservers = [...core.acquireObservers, observer];
   return () => {

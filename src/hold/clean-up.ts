@@ -33,9 +33,12 @@ interface Leftover {
  */
 export class CleanUp {
   readonly #core: Core;
-  /** Tried without an answer. `close` waits for these. */
+  /** Leftovers whose last try has failed. `close` waits for these. */
   readonly #failed = new Set<Leftover>();
-  /** Answered, and nothing found: released once more after the time limit of a command. */
+  /**
+   * Leftovers that the store did not find. Each is released once more after the time limit of a
+   * command.
+   */
   readonly #missed = new Set<Leftover>();
   #trying = 0;
   /** How many rounds in a row have failed. */

@@ -23,7 +23,10 @@ export class Deadline {
    * sent.
    */
   #unanswered: Set<Unanswered> | null = null;
-  /** The shortest TTL of the commands sent before it: they may still be executed, after it. */
+  /**
+   * The shortest TTL of the unanswered commands that were sent before the last confirmed one: the
+   * store may still execute them, after that one.
+   */
   #leastMs = FOREVER_MS;
 
   constructor(clock: Clock, sent: Instant, validForMs: number, hasTtl: boolean) {
@@ -42,7 +45,7 @@ export class Deadline {
     return remaining;
   }
 
-  /** When it is over, by each clock: the first of the two counts. */
+  /** The end of the deadline by each clock. The earlier of the two counts. */
   end(): Instant {
     const trusted = [{ sent: this.#sent, ttlMs: this.#validForMs }, ...(this.#unanswered ?? [])];
     const endBy = (clock: keyof Instant): number =>
@@ -50,7 +53,7 @@ export class Deadline {
     return { monotonicMs: endBy('monotonicMs'), wallMs: endBy('wallMs') };
   }
 
-  /** What a command of unknown outcome may have set the claim's time to. */
+  /** The shortest TTL that a command of unknown outcome may have set, or may yet set. */
   get leastMs(): number {
     return this.#leastMs;
   }

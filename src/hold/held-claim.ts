@@ -50,7 +50,7 @@ export class HeldClaim {
   #releasing: Promise<boolean> | null = null;
   /** The store may have executed a release whose answer was lost. */
   #mayBeReleased = false;
-  /** What stays in the store on purpose after the hold (see `leaveBehind`). */
+  /** The TTL and the note of a claim that stays in the store after the hold: see `leaveBehind`. */
   #leftBehind: RenewChange | null = null;
   #onEnd: (() => void) | null = null;
 
@@ -175,7 +175,10 @@ export class HeldClaim {
     if (this.#isSession) this.#removeInBackground();
   }
 
-  /** Set when a blocked event loop caused the loss, because no renewal could be sent. */
+  /**
+   * The error names the stall when the loss was caused by a blocked event loop, which sends no
+   * renewals.
+   */
   #lossError(how: LossReason): HoldLostError {
     const blockedMs = how === 'expired' ? this.#core.renewals.blockedMs(this) : 0;
     if (blockedMs === 0) return new HoldLostError(this.ref.name, this.fence, how);
@@ -243,7 +246,7 @@ export class HeldClaim {
     else this.#core.background(this.#releasing.then(cleanUp, cleanUp));
   }
 
-  /** An abandoned renewal may have shortened the time of the remaining claim. */
+  /** An abandoned renewal may have shortened the time of the claim that was left behind. */
   onLateRenewal(): void {
     if (this.#state !== 'held' && this.#leftBehind !== null) this.#leaveBehindInBackground();
   }

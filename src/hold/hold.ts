@@ -25,8 +25,8 @@ export interface Hold extends AsyncDisposable {
    */
   readonly signal: AbortSignal;
   /**
-   * How long it can still be trusted without another renewal, by the local clocks; 0 once lost or
-   * released.
+   * How long the hold can still be trusted without another renewal, by the local clocks; 0 once
+   * lost or released.
    */
   readonly remainingMs: number;
   /**
@@ -36,8 +36,8 @@ export interface Hold extends AsyncDisposable {
   assertHeld(): void;
   /**
    * Renews now, and from now on for `ttlMs` at a time (by default as before). Rejects with
-   * `HoldLostError` when it is lost, and with a `StoreError` when the store did not confirm it; the
-   * hold then stands for `remainingMs`.
+   * `HoldLostError` when the hold is lost. Rejects with a `StoreError` when the store did not
+   * confirm the renewal; the hold then lasts for `remainingMs`.
    */
   extend(ttlMs?: number): Promise<void>;
   /**
@@ -49,8 +49,8 @@ export interface Hold extends AsyncDisposable {
 }
 
 /**
- * A hold is bound to the process that acquired it: it can be converted to JSON, but neither cloned to
- * a thread nor made again from an id.
+ * A hold is bound to the process that acquired it: it can be converted to JSON, but neither cloned
+ * to a thread nor recreated from an id.
  */
 function toJSON(this: Hold): object {
   return {
@@ -64,7 +64,7 @@ function toJSON(this: Hold): object {
   };
 }
 
-/** What `console.log` asks for. */
+/** `console.log` prints the result of the method of this name. */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
 export class ClaimHold implements Hold {

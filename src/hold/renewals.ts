@@ -12,7 +12,10 @@ import type { Renewer } from './renewer.ts';
 
 /** Renewals that are due within this share of their interval are sent together. */
 const SLACK_SHARE = 1 / 8;
-/** The pause after a failed renewal, as a share of the time left: retries come closer together. */
+/**
+ * The delay of a retry, as a share of the time left: retries become more frequent towards the
+ * deadline.
+ */
 const RETRY_SHARE = 1 / 8;
 const RETRY_MIN_MS = 20;
 /** A renewal comes no later than after this share of the time that the store has granted. */
@@ -102,7 +105,10 @@ export class Renewals implements Renewer {
     if (renewal !== null) this.#renewDue(renewal);
   }
 
-  /** Without a renewal by the user, the answer must not make the hold last longer. */
+  /**
+   * Asks the store whether the claim is still held. A hold with `renew: false` is renewed only for
+   * its remaining time: the check must not prolong it.
+   */
   check(held: HeldClaim): void {
     const { renewal } = held;
     if (renewal === null) return;
@@ -128,7 +134,7 @@ export class Renewals implements Renewer {
     return held.renewal?.inFlight ?? null;
   }
 
-  /** Ends every timer of this Locks. */
+  /** Cancels every timer of this Locks. */
   close(): void {
     this.#timer?.cancel();
     this.#heartbeat.stop();
@@ -251,7 +257,7 @@ export class Renewals implements Renewer {
     const { held } = renewal;
     renewal.deadlineTimer?.cancel();
     if (!held.checkDeadline()) return;
-    // At least 1 ms: a rest of a fraction would fire again and again at the same instant.
+    // At least 1 ms: a fraction of it would fire again and again at the same instant.
     const delayMs = Math.max(held.remainingMs, 1);
     renewal.deadlineTimer = this.#core.clock.startTimer(delayMs, () => this.#watchDeadline(renewal));
   }

@@ -21,10 +21,10 @@ export interface Renewer {
   check(held: HeldClaim): void;
   /** Renews now, at the user's request. Rejects when the store did not confirm it. */
   extend(held: HeldClaim, ttlMs: number): Promise<void>;
-  /** The renewal on its way; `null` when there is none. */
+  /** The pending renewal; `null` when there is none. */
   inFlight(held: HeldClaim): Promise<unknown> | null;
   /** How long the event loop has been blocked, when that is long for this hold; else 0. */
   blockedMs(held: HeldClaim): number;
-  /** Ends every timer. */
+  /** Cancels every timer. */
   close(): void;
 }

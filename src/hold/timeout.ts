@@ -4,7 +4,7 @@ import { DEFAULTS } from '../options.ts';
 import type { ClaimRef } from '../store/store.ts';
 import { viewClaim } from '../view.ts';
 
-/** An error that names the holders, if the store answers soon. */
+/** The error for a wait that timed out. It names the holders if the store answers soon. */
 export async function explainTimeout(
   core: Core,
   { name, id }: ClaimRef,

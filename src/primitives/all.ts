@@ -23,10 +23,10 @@ export interface HoldAll extends Omit<Hold, 'fence' | 'name'> {
 }
 
 /**
- * All of these locks or none. First all of them are tried at once, which a store may send as one
- * call. When that fails they are taken one after the other in the order of their names' bytes, the
- * same in every program, so that no cycle of waiters can arise. When one of them cannot be acquired,
- * the others are released.
+ * All of these locks or none. First each lock is tried once, without waiting; a store may send
+ * these claims as one batch. When that fails, the locks are acquired one after the other in the
+ * order of their names' bytes, the same in every program, so that no cycle of waiters can arise.
+ * When one of them cannot be acquired, the others are released.
  */
 export class AllLock implements Lockable<HoldAll> {
   readonly #core: Core;
@@ -51,7 +51,8 @@ export class AllLock implements Lockable<HoldAll> {
     for (;;) {
       const hold = await this.#takeInTurn(settings, startedMs);
       if (hold !== null) return hold;
-      // One of the first was lost during the wait for the last: start again with the rest of the wait.
+      // A lock that was acquired earlier was lost during the wait for a later one: start again with
+      // the rest of the wait.
       const waitedMs = clock.monotonicMs() - startedMs;
       if (waitedMs >= settings.waitMs) throw new AcquireTimeoutError(this.#names.join(', '), waitedMs);
     }
@@ -110,17 +111,17 @@ export class AllLock implements Lockable<HoldAll> {
   async #keep(id: string, holds: readonly Hold[]): Promise<HoldAll | null> {
     if (holds.length === this.#names.length && holds.every((hold) => hold.remainingMs > 0))
       return new Holds(id, holds);
-    const given = Promise.allSettled(holds.map((hold) => hold.release()));
+    const released = Promise.allSettled(holds.map((hold) => hold.release()));
     // A release that fails is retried in the background. It must neither delay nor hide the reason
     // for the release.
-    await Promise.race([given, pause(this.#core.clock, DEFAULTS.explainMs)]);
+    await Promise.race([released, pause(this.#core.clock, DEFAULTS.explainMs)]);
     return null;
   }
 }
 
 function resolveAll(base: Settings, options: AcquireOptions | undefined): Settings {
   const settings = resolve(base, options);
-  if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'is not for several locks');
+  if (settings.reentrant) throw new InvalidArgumentError('reentrant', 'cannot be used with several locks');
   return settings;
 }
 

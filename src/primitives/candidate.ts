@@ -24,12 +24,12 @@ export interface ElectionHandlers {
 
 /** Stands for election again and again until it is stopped. It keeps the process alive until then. */
 export interface Candidate extends AsyncDisposable {
-  /** Turns false on the local deadline, without waiting for the store to say so. */
+  /** Turns false at the local deadline, without waiting for the store to say so. */
   readonly isLeader: boolean;
   /**
-   * Aborts the term's signal, waits for `onElected` to settle, releases the lock and ends. The
-   * hold is renewed meanwhile. When `onElected` has not settled after `drainMs` (default 10,000)
-   * the candidate releases the lock all the same, and a `HOLDFAST_DRAIN` process warning says that two may
+   * Aborts the term's signal, waits for `onElected` to settle, releases the lock and ends. The hold
+   * is renewed meanwhile. When `onElected` has not settled after `drainMs` (default 10,000), the
+   * candidate releases the lock anyway, and a `HOLDFAST_DRAIN` process warning says that two may
    * lead. Never rejects.
    */
   stop(options?: { drainMs?: number | undefined }): Promise<void>;

@@ -21,8 +21,8 @@ export interface Election {
   /**
    * Runs the function once per term. When the term is lost, its signal aborts, the function is
    * awaited (an error that it throws then counts as its end), and a new campaign begins. When the
-   * function returns or throws, the leader resigns and this settles likewise. Rejects with
-   * `signal.reason` when aborted, after the function has ended.
+   * function returns or throws, the leader resigns and this promise settles in the same way.
+   * Rejects with `signal.reason` when aborted, after the function has ended.
    */
   lead(fn: (term: Hold) => Promise<void>, options?: { signal?: AbortSignal | undefined }): Promise<void>;
   /** The leader now, or `null`. */

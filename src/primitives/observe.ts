@@ -6,7 +6,7 @@ import { sendSafely } from '../util/command.ts';
 import { isStoreError } from '../util/error-code.ts';
 import type { ClaimView } from '../view.ts';
 
-/** A change without a wake-up is seen this soon. */
+/** A change that causes no wake-up is seen within this time. */
 const LOOK_EVERY_MS = 5_000;
 
 export async function* observe(

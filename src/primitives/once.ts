@@ -9,8 +9,9 @@ import { DONE, storedName } from '../use.ts';
 import { EXCLUSIVE } from './mutex.ts';
 
 /**
- * As for `acquire`, and how long to remember. `waitMs` is 0 unless the call itself sets it. With
- * more, the call waits for the run in progress, and runs itself when that one died or threw.
+ * As for `acquire`, and how long to remember. `waitMs` is 0 unless the call itself sets it. With a
+ * longer wait, the call waits for the run in progress, and runs the function itself when that run
+ * died or threw.
  */
 export interface OnceOptions extends AcquireOptions {
   /** How long a finished run is remembered. Default 24 h, 366 days at most. */

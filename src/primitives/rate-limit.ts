@@ -6,7 +6,7 @@ import { storedName } from '../use.ts';
 
 /** The limit. All programs that use it must agree on it. */
 export interface RateLimitOptions {
-  /** How many may be taken in any window. */
+  /** How many permits may be taken in any window. */
   readonly permits: number;
   /** The length of the window. */
   readonly perMs: number;
@@ -19,7 +19,7 @@ export type TakeOptions = Pick<AcquireOptions, 'waitMs' | 'signal' | 'metadata'>
 export interface RateLimit {
   /** Waits in the queue. Rejects as `acquire` does. Takes 1 permit unless set. */
   take(count?: number, options?: TakeOptions): Promise<void>;
-  /** True when it was taken now; false when the window is full or others wait. */
+  /** True when the permits were taken; false when the window is full or others wait. */
   tryTake(count?: number, options?: Omit<TakeOptions, 'waitMs'>): Promise<boolean>;
 }
 

@@ -36,7 +36,10 @@ const SKIP_LATE_MS = 5 * MINUTE_MS;
 /** What is remembered outlives the last possible start by this: clocks also run at different speeds. */
 const MARGIN_MS = MINUTE_MS;
 const SKIP_REMEMBER_MS = SKIP_LATE_MS + CLOCKS_APART_MS + MARGIN_MS;
-/** The wall clock may be set, and stands apart from timers while the host sleeps: looks at it this often. */
+/**
+ * How often a sleep reads the wall clock: it may be set, and timers stand still while the host is
+ * suspended.
+ */
 const LOOK_MS = 30_000;
 const RETRY = { min: 100, max: 2_000 };
 
@@ -202,7 +205,7 @@ export class Runner implements Schedule, Stoppable {
     const slotMs = slots.latest(dueMs, clock.wallMs()) ?? dueMs;
     if (this.#isTooLate(slotMs) || (await this.#memory.isTaken(slotMs))) return slotMs;
     if (this.#isStopped || !held.checkDeadline()) return slotMs - 1;
-    // Judged again, now that nothing is awaited any more before the start.
+    // Checked again: nothing is awaited between this check and the start.
     if (this.#isTooLate(slotMs) || slots.latest(slotMs, clock.wallMs()) !== null) return slotMs;
     const ending = await this.#run(held, slotMs);
     if (ending === 'lost') return slotMs - 1;
@@ -226,7 +229,7 @@ export class Runner implements Schedule, Stoppable {
     return Math.max(lastStartMs - this.#core.clock.wallMs(), 0) + CLOCKS_APART_MS + MARGIN_MS;
   }
 
-  /** Calls the function. The caller has judged the lateness in this turn of the event loop. */
+  /** Calls the function. The caller has checked the lateness in this turn of the event loop. */
   async #run(held: HeldClaim, slotMs: number): Promise<Ending> {
     const { fn, name, settings } = this.#terms;
     const stopped = this.#stopped.signal;

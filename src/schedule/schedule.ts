@@ -86,7 +86,7 @@ export function schedule(
     maxLateMs: checkCount('maxLateMs', maxLateMs ?? LATE_MAX_MS, 1, LATE_MAX_MS),
     onError: onError === undefined ? null : (error, tick) => onError.call(options, error, tick),
   };
-  // A source that gives no proper slots is a mistake to be told of here, not at the first slot.
+  // A source with invalid slots must throw here, not at the first slot.
   terms.slots.next(core.clock.wallMs());
   core.assertOpen();
   signal?.throwIfAborted();

@@ -46,8 +46,8 @@ export class SlotMemory {
 
   /**
    * Takes the slot's claim. `null` when another process has it, or when the store did not answer
-   * before it became pointless. A lost reply is asked for again by the same id. Nothing is cleaned
-   * up: the claim may stand without a run, and then its slot is missed.
+   * before it became pointless. After a lost reply, the claim is sent again with the same id.
+   * Nothing is cleaned up: the claim may stand without a run, and then its slot is missed.
    */
   async take(slotMs: number, options: TakeOptions): Promise<ClaimRef | null> {
     const { clock, commands, nextId, record, store } = this.#core;

@@ -2,7 +2,10 @@ import { Cron } from 'croner';
 import { checkType, wrong } from '../checks.ts';
 import { InvalidArgumentError } from '../errors.ts';
 
-/** When a schedule runs. The same answer in every process, or each process has slots of its own. */
+/**
+ * When a schedule runs. Must give the same answers in every process: otherwise each process has
+ * slots of its own.
+ */
 export interface SlotSource {
   /** The first slot after that instant; `null` when there is none. */
   next(after: Date): Date | null;
@@ -48,7 +51,7 @@ export class Slots {
     return this.latestUntil(nowMs, afterMs, STEPS_MAX - FOLLOWED_MAX);
   }
 
-  /** The same, found from its end: doubles the time to look back until that contains a slot. */
+  /** The same, searched backwards from `nowMs`: doubles the time span until it contains a slot. */
   latestUntil(nowMs: number, afterMs: number, stepsMax = STEPS_MAX): number | null {
     let steps = 0;
     for (let backMs = 1; ; backMs *= 2) {

@@ -9,7 +9,7 @@ import { metadataIn } from '../view.ts';
 export interface Tick {
   /** The schedule. */
   readonly name: string;
-  /** What the run is known by. For an extra run of `runNow`: when it was asked for. */
+  /** The slot of the run. For an extra run of `runNow`: when it was requested. */
   readonly slot: Date;
   /** How long after its slot the run started, by this process's clock. */
   readonly lateMs: number;
@@ -60,7 +60,7 @@ export class RunTick implements Tick {
     );
   }
 
-  /** Asking for it checks the deadline of the hold, as `hold.signal` does. */
+  /** Reading it checks the deadline of the hold, as with `hold.signal`. */
   get signal(): AbortSignal {
     void this.hold.signal;
     return this.#controller.signal;

@@ -2,10 +2,10 @@ import { type DiagnoseContext, fail, ok, type Verdict, warn } from './finding.ts
 
 /** Log lines of two hosts can be put in order while their clocks differ by less. */
 const WARN_MS = 1_000;
-/** A schedule counts on clocks that differ by less (`docs/schedules.md`). */
+/** A schedule relies on clocks that differ by less (`docs/schedules.md`). */
 const FAIL_MS = 300_000;
 
-const MEANS = 'Leases are durations, so that a difference that does not change breaks no exclusion.';
+const MEANS = 'Leases are durations, so a constant difference does not break exclusion.';
 const ADVICE = 'Let a time service (chrony, systemd-timesyncd, ntpd) set the clocks of both hosts.';
 
 /**
@@ -18,7 +18,7 @@ export async function checkClock(
 ): Promise<Verdict> {
   const beforeMs = clock.wallMs();
   const serverMs = await readServerMs();
-  if (!Number.isFinite(serverMs)) throw new Error('the server does not tell its time');
+  if (!Number.isFinite(serverMs)) throw new Error('the server did not report its time');
   return judgeClock(serverMs, beforeMs, clock.wallMs());
 }
 

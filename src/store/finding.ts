@@ -24,7 +24,7 @@ export interface Finding {
 /** What a store needs for its checks. */
 export interface DiagnoseContext {
   readonly clock: Clock;
-  /** The TTL of holds that name none. */
+  /** The TTL of holds that set none. */
   readonly ttlMs: number;
   /** The time limit of one command, and of the whole diagnosis of the store. */
   readonly commandMs: number;
@@ -69,7 +69,7 @@ export async function runCheck(
   try {
     return { check, ...(await beforeAbort(context.signal, run)) };
   } catch (error) {
-    const means = 'This check had no result, so that what it checks may be right or wrong.';
+    const means = 'This check had no result: what it checks may be right or wrong.';
     return { check, ...unknown(errorText(error), means) };
   }
 }

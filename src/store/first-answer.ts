@@ -1,6 +1,6 @@
 import type { Store } from './store.ts';
 
-/** A lock that is read only to get an answer of the store. */
+/** A lock that is read only to get an answer from the store. */
 export const CONNECT_NAME = 'holdfast-connect';
 
 /** Resolves once the server of the store has answered. */

@@ -150,8 +150,8 @@ export interface Store {
   readonly kind?: string | undefined;
   readonly traits: Traits;
   /**
-   * Resolves once the server has answered and can be used. Of a store without it, the core reads a
-   * lock instead.
+   * Resolves once the server has answered and can be used. If a store lacks this method, the core
+   * reads a lock instead.
    */
   connect?(signal: AbortSignal): Promise<void>;
   /** `waiter` is woken when it is worth asking again. A caller without one only polls. */
@@ -162,8 +162,9 @@ export interface Store {
   /** Takes a hold or a queue position away from another owner. */
   evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean>;
   /**
-   * Calls back, as a hint, when a claim was evicted. It may be a claim of another store, and a late or
-   * forged call does no harm. The result ends that. Absent in a store that cannot push.
+   * Calls back, as a hint, when a claim was evicted. It may be a claim of another store, and a late
+   * or forged call does no harm. The returned function removes the listener. Absent in a store that
+   * cannot push.
    */
   readonly onEvicted?: ((listener: EvictionListener) => () => void) | undefined;
   /** Calls back, as a hint, after every change of the lock; armed when the promise resolves. */
@@ -172,10 +173,10 @@ export interface Store {
   /** Names of the locks with at least one claim, each once, in no particular order. */
   list(prefix: string, signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Checks what else decides the promises of the locks: the version and the settings of the server,
-   * the rights of the user. A check that fails is a finding of level `unknown`. Rejects with a
-   * `StoreError` only when the server cannot be reached. Reads only, and changes nothing. Works also
-   * on a server that the store refuses to use.
+   * Checks what the promises of the locks also depend on: the version and the settings of the
+   * server, the rights of the user. A check that fails is a finding of level `unknown`. Rejects
+   * with a `StoreError` only when the server cannot be reached. Reads only, and changes nothing.
+   * Works also on a server that the store refuses to use.
    */
   diagnose?(context: DiagnoseContext): Promise<readonly Finding[]>;
   /** Closes what the store opened. Calls after it reject with a `ClosedError`. Idempotent. */

@@ -1,7 +1,6 @@
 /**
  * One listener for each signal, however many waits share it: Node.js warns of a leak at the
- * eleventh, and removing one of thousands from an event target takes as long as there are
- * listeners.
+ * eleventh, and removing a listener from an event target takes time in proportion to their number.
  */
 const CALLBACKS = new WeakMap<AbortSignal, Set<() => void>>();
 
@@ -18,7 +17,9 @@ function listenTo(signal: AbortSignal): Set<() => void> {
   return callbacks;
 }
 
-/** Calls `callback` once when the signal, if there is one, aborts. The result stops that. */
+/**
+ * Calls `callback` once when the signal, if there is one, aborts. The returned function removes it.
+ */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) return () => {};
   const callbacks = CALLBACKS.get(signal) ?? listenTo(signal);

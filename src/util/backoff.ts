@@ -34,7 +34,7 @@ export function backoff(clock: Clock, attempt: number, bounds: { min: number; ma
   return Math.max(1, Math.ceil(clock.random() * cap));
 }
 
-/** Waits for work, at most so long. Resolves to whether it has settled. */
+/** Waits for the work, for `ms` at most. Resolves to whether the work has settled. */
 export async function settlesWithin(clock: Clock, work: Promise<unknown>, ms: number): Promise<boolean> {
   const settled = new AbortController();
   const settle = (): void => settled.abort();

@@ -14,7 +14,7 @@ const SHORT_MS = 1_000;
 type Send<T> = (signal: AbortSignal) => Promise<T>;
 type OnLate<T> = (value: T | null) => void;
 
-/** A command on its way to the store. */
+/** A pending command. */
 class Command<T> implements Indexed {
   index = 0;
   isLate = false;
@@ -50,7 +50,7 @@ interface Group {
 
 /**
  * Gives every command a time limit. A client leaves a command pending for ever on a connection that
- * swallows packets, so the core counts the time itself and does not rely on the store to settle.
+ * swallows packets, so the core measures the time itself and does not rely on the store to settle.
  */
 export class Commands {
   readonly #clock: Clock;

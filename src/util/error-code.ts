@@ -4,7 +4,7 @@ import { StoreError } from '../errors.ts';
  * Errors are recognised by their code, not their class: a store may come from another copy of this package.
  */
 
-/** May the command have had an effect? */
+/** Whether the command may have had an effect. */
 export function isUnknown(error: unknown): boolean {
   return isStoreError(error) && error.applied !== 'no';
 }

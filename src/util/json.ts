@@ -34,7 +34,7 @@ function copy(value: unknown, depth: number): JsonValue {
   if (Number.isFinite(value)) return value as number;
   if (Array.isArray(value)) return Array.from(value, (item) => copy(item, depth + 1));
   if (typeof value !== 'object') throw new Error(`a ${typeof value}`);
-  // The prototype of another realm's objects is not ours, but like ours it has none itself.
+  // `Object.prototype` of another realm is not ours, but it has no prototype either.
   const prototype = Object.getPrototypeOf(value);
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null)
     throw new Error(`a ${prototype.constructor?.name}`);

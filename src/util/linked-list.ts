@@ -41,7 +41,7 @@ export class LinkedList<T extends Linked<T>> {
     this.#length += 1;
   }
 
-  /** Does nothing when it is not in a list. */
+  /** Does nothing when the member is in no list. */
   delete(member: T): void {
     if (!member.isLinked) return;
     const { previous, next } = member;

@@ -3,7 +3,7 @@ const DEPTH_MAX = 4;
 
 /**
  * A copy that `JSON.stringify` takes: a bigint becomes decimal text, an error its name, code and
- * message. Objects with a `toJSON` of their own are left to that.
+ * message. Objects with a `toJSON` of their own are left as they are.
  */
 export function toJson(value: unknown, depth = 0): unknown {
   if (typeof value === 'bigint') return value.toString();
@@ -23,7 +23,7 @@ export function errorToJson(error: Error & { readonly code?: unknown }): object 
   return code === undefined ? { name, message } : { name, code: toJson(code, DEPTH_MAX), message };
 }
 
-/** One for all objects: an event is made for every acquire that is listened to. */
+/** Shared by all objects, because every acquire with a listener creates an event. */
 const TO_JSON: PropertyDescriptor = {
   value(this: object) {
     return fieldsToJson(this);

@@ -16,7 +16,7 @@ export class UnorderedSet<T extends Indexed> {
     item.index = this.all.push(item) - 1;
   }
 
-  /** The last member moves to its index. False when it is not a member. */
+  /** Moves the last member to the index of the removed one. False when the item is not a member. */
   delete(item: T): boolean {
     const { all } = this;
     const index = item.index as number;

@@ -13,8 +13,8 @@ export async function completion(shell: Shell): Promise<number> {
 }
 
 /**
- * Answers a script: a line with the kind of what is wanted, then a line for each candidate. From bash
- * it gets the line up to the cursor and the characters that break words; from the others the words.
+ * Answers a completion script: a line with the kind of completion, then a line for each candidate.
+ * bash passes the line up to the cursor and its word-break characters. Other shells pass the words.
  */
 export async function complete(holdfast: Command, shell: Shell, args: readonly string[]): Promise<number> {
   const [line = '', wordBreaks = ''] = args;

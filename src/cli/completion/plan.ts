@@ -6,10 +6,10 @@ export interface Candidate {
   readonly description: string;
 }
 
-/** What may stand where the cursor is. */
+/** What can be completed at the cursor. */
 export type Plan =
   | { readonly kind: 'words'; readonly words: readonly Candidate[] }
-  /** Names of locks; of any use where it is `undefined`. */
+  /** Names in the store. Names of any use where `use` is `undefined`. */
   | { readonly kind: 'names'; readonly use: Use | undefined; readonly store: string | undefined }
   | { readonly kind: 'claims'; readonly name: string; readonly use: Use; readonly store: string | undefined }
   | { readonly kind: 'command' }
@@ -35,7 +35,7 @@ export function plan(holdfast: Command, words: readonly string[]): Plan {
   const typed = read(command, args.slice(0, -1));
   const current = args.at(-1) ?? '';
   if (typed.option !== null) return { kind: 'words', words: choicesOf(typed.option) };
-  // Only after a dash, as shells do it: the arguments come first.
+  // Options are completed only after a dash, as in most shells. Otherwise arguments are completed.
   if (!typed.isSeparated && current.startsWith('-')) return optionPlan(command, current);
   return argumentPlan(command, typed);
 }

@@ -1,7 +1,7 @@
 /**
- * The scripts are only connections: each asks `holdfast complete` at every press of the key, so that a
- * script that was stored once knows the verbs and options of a later version. The first line of the
- * answer is the kind of what is wanted.
+ * The scripts know no verbs or options: each asks `holdfast complete` at every press of Tab. So a
+ * script that was stored once also completes the verbs and options of a later version. The first
+ * line of the answer is the kind of completion.
  */
 const BASH = `# Completion of holdfast for bash. In ~/.bashrc: source <(holdfast completion bash)
 _holdfast() {

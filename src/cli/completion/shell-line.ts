@@ -34,8 +34,8 @@ export function readLine(line: string): ShellLine {
 const SPECIAL = /[^\p{L}\p{N}_@%+=:,./-]/gu;
 
 /**
- * A candidate as bash must get it: quoted like the word that is being typed, and without what stands
- * before the last character at which bash breaks words, because bash replaces only the rest.
+ * A candidate as bash must get it: quoted like the word that is being typed. The part up to the
+ * last word-break character is left out, because bash replaces only the rest.
  */
 export function forBash(text: string, raw: string, wordBreaks: string): string | null {
   const [quote] = /^["']/.exec(raw) ?? [];

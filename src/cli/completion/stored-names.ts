@@ -13,7 +13,9 @@ const NAMES_MAX = 200;
 /** Connecting to these may create tables, which the press of a key must not do. */
 const WITH_TABLES = ['postgres', 'postgresql', 'mysql'];
 
-/** Names or claims from the store, or nothing when it is slow, out of reach, or not there yet. */
+/**
+ * Names or claims from the store, or nothing when it is slow, out of reach, or does not exist yet.
+ */
 export async function storedCandidates(
   plan: Extract<Plan, { kind: 'names' | 'claims' }>,
   current: string,

@@ -20,7 +20,9 @@ export interface Change {
   readonly claim: ClaimView | null;
 }
 
-/** Compares each scan with the one before. What came and went between two scans is not seen. */
+/**
+ * Compares each scan with the one before. A claim that came and went between two scans is not seen.
+ */
 export class Changes {
   #known: ReadonlyMap<string, Known> = new Map();
 

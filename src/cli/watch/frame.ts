@@ -108,7 +108,7 @@ function bottomLines(model: Model, columns: number): Line[] {
   return lines;
 }
 
-/** Nothing is cut off, so that also a narrow terminal shows exactly what would be evicted. */
+/** Nothing is cut off, so that even a narrow terminal shows exactly what would be evicted. */
 function questionLines({ name, claim }: Eviction, columns: number): Line[] {
   const parts = [
     `  lock ${quoted(name)}`,

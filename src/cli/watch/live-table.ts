@@ -8,7 +8,7 @@ import { type Action, type Eviction, type KeyPress, Model } from './model.ts';
 import { type Scanned, Scanner } from './scanner.ts';
 import { Screen } from './screen.ts';
 
-/** Ages and leases are counted on between two scans. */
+/** Ages and leases are updated between two scans. */
 const REDRAW_MS = 1_000;
 
 /** The live table: connects the scans and the keys with the screen. */

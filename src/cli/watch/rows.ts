@@ -23,7 +23,7 @@ export type Sort = 'name' | 'queue' | 'age' | 'lease' | 'fence' | 'owner';
 
 export const SORTS: readonly Sort[] = ['name', 'queue', 'age', 'lease', 'fence', 'owner'];
 
-/** Tells locks apart, also those of the same name and another use. */
+/** Identifies a lock. Locks of different uses may have the same name. */
 export function keyOf({ use, name }: LockView): string {
   return JSON.stringify([use, name]);
 }
@@ -57,7 +57,7 @@ export function filtered(rows: readonly Row[], text: string): Row[] {
   return rows.filter(({ name, owner }) => `${name}\n${owner}`.toLowerCase().includes(wanted));
 }
 
-/** What is worst first: long queues, old holds, leases that are about to end. Names break ties. */
+/** The worst first: long queues, old holds, leases that are about to end. Names break ties. */
 export function sorted(rows: readonly Row[], sort: Sort, isReversed: boolean): Row[] {
   const compare = COMPARE[sort];
   const direction = isReversed ? -1 : 1;

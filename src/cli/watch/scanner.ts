@@ -7,7 +7,7 @@ const REST_MIN_MS = 1_000;
 const REST_MAX_MS = 60_000;
 /** A scan may take a fifth of the time. */
 const REST_PER_SCAN = 4;
-/** After a failed scan the next one is a cheap question, so it may follow sooner. */
+/** After a failed scan the next one is cheap, so it may follow sooner. */
 const OUTAGE_REST_MS = 2_000;
 /** More locks than a person can look at. The rest of them is not read. */
 export const LOCKS_MAX = 10_000;

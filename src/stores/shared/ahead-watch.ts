@@ -1,8 +1,11 @@
 import type { Waiter } from '../../store/store.ts';
 
-/** Something that the server watches for us. */
+/** A watch at the server. */
 export interface Watching {
-  /** Resolves when the server watches, or the watch was cancelled. Rejects when it cannot watch. */
+  /**
+   * Resolves when the server watches, or the watch was cancelled. Rejects when the server cannot
+   * watch.
+   */
   readonly armed: Promise<void>;
   cancel(): void;
 }
@@ -121,8 +124,8 @@ export class AheadWatch<Claim extends WatchedClaim> {
       behind === null
         ? this.#join(entry)
         : this.#watches.ahead(claim, behind, since, () => {
-            // An entry goes only once. If a stale read still shows it, the next refusal watches it
-            // again.
+            // An entry is removed only once. If a stale read still shows it, the next refusal
+            // watches it again.
             entry.ahead?.cancel();
             entry.ahead = null;
             claim.waiter?.wake();
@@ -139,7 +142,8 @@ export class AheadWatch<Claim extends WatchedClaim> {
       const isFirstFailure = !entry.hasFailed;
       entry.hasFailed = true;
       disarm(entry);
-      // Its last refusal told it to sleep for long. It asks once more, and polls from then on.
+      // The last refusal told the claim to sleep for long. The claim asks once more, and polls from
+      // then on.
       if (isFirstFailure) entry.claim.waiter?.wake();
     }
   }

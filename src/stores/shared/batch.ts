@@ -5,31 +5,31 @@ import { type Indexed, UnorderedSet } from '../../util/unordered-set.ts';
 import type { Answer, BatchOptions, CallInfo, FailureVerdict } from './batch-options.ts';
 
 /**
- * What follows it runs as soon as the running code has ended. `queueMicrotask` would make an
- * asynchronous resource each time.
+ * A callback of this promise runs as soon as the running code has ended. `queueMicrotask` would
+ * create an asynchronous resource each time.
  */
 const NOW = Promise.resolve();
 /**
- * Almost every call is answered long before this, and then nobody has to listen to the signals of
- * its requests.
+ * Almost every call is answered long before this time, and then needs no listeners on the signals
+ * of its requests.
  */
 const SLOW_MS = 250;
 
 /**
- * Makes few calls out of many small requests: what is asked at the same time travels together, and
- * while as many calls as allowed are on their way, what comes meanwhile is gathered for the next.
- * So calls grow with the load, and no request waits on a timer. A request whose signal aborts
- * leaves at once: if it was not sent yet, it never will be.
+ * Sends many small requests in few calls. Requests of the same moment share a call. While as many
+ * calls as allowed are pending, new requests are queued for the next call. So batches grow with the
+ * load, and no request waits for a timer. A request whose signal aborts is rejected at once, and is
+ * never sent if it was still queued.
  */
 export class Batch<Request, Result> {
   readonly #options: BatchOptions<Request, Result>;
   readonly #queue = new LinkedList<Item<Request, Result>>();
   readonly #calls = new UnorderedSet<Call<Request, Result>>();
-  /** Requests that are sent again when their own timer fires. */
-  readonly #resting = new UnorderedSet<Item<Request, Result>>();
-  /** Nothing is sent until it fires. */
+  /** Requests that are sent again when their own retry timer fires. */
+  readonly #delayed = new UnorderedSet<Item<Request, Result>>();
+  /** No call is sent until this timer fires. */
   #pause: Timer | null = null;
-  /** Calls without an answer that nobody waits for any more. */
+  /** How many abandoned calls have no answer yet. */
   #abandoned = 0;
   #isDue = false;
   #isWaitingForReadiness = false;
@@ -39,9 +39,9 @@ export class Batch<Request, Result> {
     this.#options = options;
   }
 
-  /** Nothing is on its way, and nothing waits to be sent. */
+  /** No call is pending, and no request waits to be sent. */
   get isIdle(): boolean {
-    return this.#calls.all.length + this.#queue.length + this.#resting.all.length === 0;
+    return this.#calls.all.length + this.#queue.length + this.#delayed.all.length === 0;
   }
 
   /**
@@ -61,17 +61,17 @@ export class Batch<Request, Result> {
     });
   }
 
-  /** Rejects everything that is not on its way. */
+  /** Rejects every request that is not in a pending call. */
   rejectQueued(error: Error): void {
     for (let { first } = this.#queue; first !== null; first = this.#queue.first) this.#reject(first, error);
-    for (const item of [...this.#resting.all]) this.#reject(item, error);
+    for (const item of [...this.#delayed.all]) this.#reject(item, error);
   }
 
   #schedule(): void {
     if (this.#isDue) return;
     this.#isDue = true;
     if (this.#calls.all.length === 0 && this.#options.gathersTick !== true) void NOW.then(this.#flush);
-    // After the microtasks of this tick, so that what they ask for travels along.
+    // After the microtasks of this tick, so that their requests join the call.
     else process.nextTick(this.#flush);
   }
 
@@ -165,7 +165,7 @@ export class Batch<Request, Result> {
         item.stopListening?.();
         item.resolve(answer.value);
       } else if ('error' in answer) this.#reject(item, answer.error);
-      else this.#rest(item, answer.retryMs);
+      else this.#retryLater(item, answer.retryMs);
     }
     this.#end(call);
   }
@@ -208,7 +208,7 @@ export class Batch<Request, Result> {
     return verdict === 'alone' && call.items.length === 1 ? 'fail' : verdict;
   }
 
-  /** The timer keeps the process alive, because callers wait for what it lets out. */
+  /** The timer keeps the process alive, because callers wait for the queued requests. */
   #pauseFor(ms: number): void {
     this.#pause?.cancel();
     const resume = (): void => {
@@ -218,8 +218,8 @@ export class Batch<Request, Result> {
     this.#pause = this.#options.clock.startTimer(ms, resume, { keepAlive: true });
   }
 
-  /** Likewise. */
-  #rest(item: Item<Request, Result>, ms: number): void {
+  /** The timer keeps the process alive, because a caller waits for this request. */
+  #retryLater(item: Item<Request, Result>, ms: number): void {
     this.#leave(item);
     item.tries += 1;
     const resume = (): void => {
@@ -233,7 +233,7 @@ export class Batch<Request, Result> {
       resume();
       return;
     }
-    this.#resting.add(item);
+    this.#delayed.add(item);
     item.timer = this.#options.clock.startTimer(ms, resume, { keepAlive: true });
     this.#listenTo(item);
   }
@@ -244,13 +244,13 @@ export class Batch<Request, Result> {
     item.reject(error);
   }
 
-  /** Takes the request out of where it is: the queue, a call, or those that rest. */
+  /** Removes the request from the queue, from its call, or from the delayed requests. */
   #leave(item: Item<Request, Result>): void {
     this.#queue.delete(item);
     if (item.timer !== null) {
       item.timer.cancel();
       item.timer = null;
-      this.#resting.delete(item);
+      this.#delayed.delete(item);
     }
     const { call } = item;
     if (call === null) return;
@@ -260,7 +260,8 @@ export class Batch<Request, Result> {
   }
 
   /**
-   * Its answer may never come, so it must not stand in the way of others, nor keep what was asked.
+   * The answer may never come, so the call must neither block other calls nor keep its requests in
+   * memory.
    */
   #abandon(call: Call<Request, Result>): void {
     call.items = [];
@@ -283,8 +284,9 @@ export class Batch<Request, Result> {
   }
 
   /**
-   * What could not go at once may have to wait for long, and must leave the queue when its caller
-   * gives up. Requests enter at the end, so those that nobody listens to yet are the last ones.
+   * A request that was not sent at once may wait for long, and must leave the queue when its caller
+   * gives up. Requests enter at the end, so those without a listener on their signal are the last
+   * ones.
    */
   #listenToQueued(): void {
     for (let item = this.#queue.last; item !== null && item.stopListening === null; ) {
@@ -294,7 +296,7 @@ export class Batch<Request, Result> {
     }
   }
 
-  /** While calls are on their way, listens to the signals of those that take long. */
+  /** While calls are pending, listens to the signals of the slow ones. */
   #watchSlow(): void {
     this.#isWatchingSlow = true;
     this.#options.clock.startTimer(SLOW_MS, () => {
@@ -328,11 +330,11 @@ class Item<Request, Result> implements Linked<Item<Request, Result>>, Indexed {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: Error) => void;
-  /** While it is on its way. */
+  /** Set while the request is in a pending call. */
   call: Call<Request, Result> | null = null;
-  /** While it rests. */
+  /** Set while the request waits for its retry. */
   timer: Timer | null = null;
-  /** While it is in the queue. */
+  /** Set while the request is in the queue. */
   previous: Item<Request, Result> | null = null;
   next: Item<Request, Result> | null = null;
   isLinked = false;
@@ -362,7 +364,7 @@ class Call<Request, Result> implements CallInfo, Indexed {
   /** How many callers still wait for it. */
   waiting: number;
   readonly sentAtMs: number;
-  /** The answer, or the failure, is here. */
+  /** The answer or the failure has arrived. */
   isOver = false;
   isAbandoned = false;
   index = 0;

@@ -65,7 +65,7 @@ export async function importInstalled(name: string): Promise<unknown> {
   }
 }
 
-/** What `import` and `require()` say of a package that is not installed. */
+/** The error codes of `import` and `require()` for a package that is not installed. */
 const MISSING: ReadonlySet<unknown> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND']);
 
 /** A CommonJS library arrives as its exports, or as a namespace with them as `default`. */

@@ -8,7 +8,7 @@ export interface ConnectionLimit {
   readonly used: number;
 }
 
-/** Fewer connections than this share of the limit are few. */
+/** The check warns when less than this share of the connections is free. */
 const FEW_SHARE = 1 / 10;
 
 /** `needed`: how many connections one process of the store opens at most. */

@@ -13,7 +13,7 @@ export interface PooledConnection {
 
 export interface ConnectionPoolOptions<Connection> {
   readonly clock: Clock;
-  /** Most connections at once. */
+  /** The most connections at a time. */
   readonly max: number;
   /** Opens a connection that is ready for statements. `onClose`: it has ended by itself. */
   open(onClose: () => void): Promise<Connection>;
@@ -30,9 +30,9 @@ export const IDLE_MS = 30_000;
 const RETRY_MS = { min: 50, max: 500 };
 
 /**
- * The few connections that carry a store's statements. It has no queue of its own: the store's
- * batch takes a connection that is free, or asks to be called when one is. Another is opened only
- * when all open ones are at work.
+ * The connection pool for a store's statements. It has no queue of its own: the store's batch takes
+ * a free connection, or is called back when one becomes free. Another connection is opened only
+ * when all open ones are busy.
  */
 export class ConnectionPool<Connection extends PooledConnection> {
   readonly #options: ConnectionPoolOptions<Connection>;
@@ -95,7 +95,10 @@ export class ConnectionPool<Connection extends PooledConnection> {
     if (this.#isClosed) throw closed();
   }
 
-  /** Those that are open now are used no more: the server, or what is in it, is not what it was. */
+  /**
+   * Replaces all open connections: the server or its schema is not the one that they were opened
+   * for.
+   */
   replaceAll(): void {
     for (const connection of this.#all) this.#stale.add(connection);
     for (const connection of this.#free.splice(0)) this.giveBack(connection);
@@ -145,9 +148,9 @@ export class ConnectionPool<Connection extends PooledConnection> {
     } catch (error) {
       this.#opening -= 1;
       this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
-      // Another connection that is at work may yet become free.
-      const mayFollow = this.#all.size > this.#free.length;
-      if (!mayFollow) this.#callBack(failureOf(error));
+      // A busy connection may yet become free.
+      const mayBecomeFree = this.#all.size > this.#free.length;
+      if (!mayBecomeFree) this.#callBack(failureOf(error));
     }
   }
 

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 
 /**
- * Loads what stands in `node_modules`, unseen by bundlers: native code, which they cannot take
- * along.
+ * Loads packages with native code from `node_modules`. Bundlers must not see these imports, because
+ * they cannot include native code.
  */
 export const requireInstalled = process.getBuiltinModule('node:module').createRequire(ownFile());
 

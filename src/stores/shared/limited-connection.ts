@@ -2,11 +2,11 @@ import type { Clock } from '../../clock.ts';
 import { HoldfastError, type StoreError } from '../../errors.ts';
 import type { PooledConnection } from './connection-pool.ts';
 
-/** What a connection of a client library has to do. */
+/** A connection of a client library. */
 export interface LimitedDriver {
   setKeepAlive(isKept: boolean): void;
   close(): Promise<void>;
-  /** Ends it without telling the server, at any time. */
+  /** Ends the connection without telling the server, at any time. */
   destroy(): void;
 }
 
@@ -52,7 +52,7 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
     for (const reject of this.#pending) reject(this.#errors.unanswered());
   }
 
-  /** Ends the connection in order, within a second. Never rejects. */
+  /** Closes the connection properly, within a second. Never rejects. */
   async close(): Promise<void> {
     if (!this.end()) return;
     // A caller may await this, so the process must not end.
@@ -87,7 +87,7 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
     });
   }
 
-  /** No statement is sent any more. Gives whether it was open. */
+  /** No further statement is sent. Returns whether the connection was open. */
   protected end(): boolean {
     const wasOpen = this.#isOpen;
     this.#isOpen = false;

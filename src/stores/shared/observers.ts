@@ -18,7 +18,7 @@ interface Observed {
  */
 export class Observers {
   readonly #clock: Clock;
-  /** Asks the server to report changes of this lock for so long; 0: to stop. */
+  /** Asks the server to report changes of this lock for `forMs`; 0 ends the reports. */
   readonly #ask: (name: string, forMs: number) => Promise<void>;
   readonly #observed = new Map<string, Observed>();
 

@@ -5,7 +5,9 @@ interface Range {
   readonly max: number;
 }
 
-/** When waiters ask again without a wake-up. Times are ranges, so that many do not ask at once. */
+/**
+ * When waiters ask again without a wake-up. Times are ranges, so that not all waiters ask at once.
+ */
 export interface RetryPolicy {
   /** To keep a queue position: well before it expires. */
   readonly keepPositionMs: Range;
@@ -29,8 +31,8 @@ export interface RetryPolicy {
   /** For the first waiter of a process, at a server that cannot push grants. */
   readonly firstMs?: Range;
   /**
-   * After a split vote: a random time of up to so many rounds, so that one of the competing claims
-   * asks alone.
+   * After a split vote: a random time of up to this many rounds, so that one of the competing
+   * claims asks alone.
    */
   readonly split?: { readonly rounds: number; readonly minMs: number };
 }
@@ -40,7 +42,7 @@ export interface RefusalTimes {
   readonly endsInMs: number | null;
   readonly isHead: boolean;
   readonly isForeign: boolean;
-  /** The votes were split in a round that took so long. */
+  /** How long the round with the split vote took; `null`: the vote was not split. */
   readonly splitRoundMs?: number | null;
   /** How long ago the claim entered the queue; `null`: it does not wait. */
   readonly enteredAgoMs?: number | null;

@@ -25,7 +25,7 @@ import { WakeList } from './wake-list.ts';
 
 /** The server's answer for a claim that it does not grant. */
 export interface Refusal {
-  /** When the hold in front runs out unless it is renewed; `null`: unknown. */
+  /** When the hold ahead expires unless it is renewed; `null`: unknown. */
   readonly endsInMs: number | null;
   readonly isHead: boolean;
   /** The holder is another program, whose release wakes no waiter. */
@@ -65,18 +65,19 @@ export interface SubscriptionEvents {
 }
 
 /**
- * The connection that listens: made when somebody first waits, and back by itself after a break.
+ * The subscription to the server's messages. It is opened for the first waiter or observer, and
+ * reconnects by itself.
  */
 export interface Subscription {
   readonly isUp: boolean;
-  /** Resolves when it is subscribed, or after a while in any case. */
+  /** Resolves when it is subscribed, or after a time limit. */
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * A server that keeps the line itself, in one atomic step for each operation. Calls of one tick may
- * travel together.
+ * A server that keeps the queue itself. Each operation is one atomic step. Operations of one tick
+ * may be sent as a batch.
  */
 export interface QueueServer {
   /** The `kind` of the store. */
@@ -97,7 +98,7 @@ export interface QueueServer {
    * learns of it at its next renewal.
    */
   announceEviction?(claim: ClaimRef, signal: AbortSignal | undefined): Promise<void>;
-  /** Asks the server to report every change of a lock for so long; 0 ends that. */
+  /** Asks the server to report every change of a lock for `forMs`; 0 ends the reports. */
   observe(name: string, forMs: number): Promise<void>;
   read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]>;
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string>;
@@ -108,14 +109,15 @@ export interface QueueServer {
 /** The id of no claim: such a release only grants the waiters that fit. */
 const NOBODY = '';
 /**
- * A grant with less than this share of its time left is not taken unasked: asking gives all of it.
+ * A pushed grant with less than this share of its time left is only a wake-up: a claim that asks
+ * gets the full time.
  */
 const PUSHED_SHARE_MIN = 0.5;
 const WAITED_MAX = 10_000;
 
 /**
- * A store over a server that keeps the line itself: who waits here, who of them asks when, and what
- * becomes of wake-ups.
+ * A store over a server that keeps the queue itself. It knows the waiters of this process, decides
+ * which of them asks again and when, and passes on wake-ups and pushed grants.
  */
 export class ServerQueueStore implements Store {
   readonly kind: string;
@@ -280,8 +282,8 @@ export class ServerQueueStore implements Store {
 
   #onHandedOver(name: string): void {
     this.#handoffCheck.watch(name);
-    // The one who was granted may be ours, and where nothing can be heard it would only find out
-    // when it looks.
+    // The granted waiter may belong to this process. Without a subscription, it would learn of the
+    // grant only at its next poll.
     if (!this.#subscription.isUp) this.#waiting.wakeFirst(name);
   }
 
@@ -330,8 +332,8 @@ export class ServerQueueStore implements Store {
   }
 
   /**
-   * Something may have been missed, and the server may take us for gone: everybody asks again, and
-   * so tells where to reach us now.
+   * Messages may have been missed, and the server may take this process for dead. Every waiter asks
+   * again, which also tells the server where to send messages.
    */
   #onBreak(): void {
     this.#serverClock.forget();

@@ -12,7 +12,10 @@ export interface ConnectionEvents<Message> {
   onUp(): void;
   /** Messages may be missed from here on, until the next `onUp`. */
   onDown(): void;
-  /** It will not come back by itself. `isForGood`: nor would another one, so none is opened. */
+  /**
+   * The connection has ended, and does not reconnect by itself. `isForGood`: another connection
+   * would end too, so none is opened.
+   */
   onEnd(isForGood?: boolean): void;
 }
 
@@ -32,16 +35,19 @@ export interface SubscriptionOptions<Message> {
   /** The delays before a connection that has ended is replaced. */
   readonly retryMs: PollBounds;
   /**
-   * How often the server is asked for an answer, because a dead link never tells. Default: never.
+   * The interval of heartbeats, because a dead connection reports nothing. Default: no heartbeats.
    */
   readonly heartbeatMs?: number;
-  /** How long that answer may take. Default 3 s. */
+  /** How long the answer to a heartbeat may take. Default 3 s. */
   readonly answerMs?: number;
-  /** How long a connection that nobody needs is left open. Default: for ever. */
+  /** How long a connection that is not wanted stays open. Default: for ever. */
   readonly idleMs?: number;
-  /** Whether anybody waits for a message. One that is not wanted is not replaced when it ends. */
+  /**
+   * Whether any caller waits for a message. A connection that is not wanted is not replaced when it
+   * ends.
+   */
   isWanted(): boolean;
-  /** Subscribed, at first and after every break. What happened before may have been missed. */
+  /** Subscribed, at first and after every reconnect. Earlier messages may have been missed. */
   onUp?(): void;
   onDown?(): void;
   onMessage(message: Message): void;
@@ -67,7 +73,10 @@ export class Subscription<Message> {
   #epoch = 0;
   #isUp = false;
   #isOver = false;
-  /** It did not come up in time once, so nobody waits for it again until it has been up. */
+  /**
+   * The connection did not come up in time once, so `start` does not wait again until it has been
+   * up.
+   */
   #isLate = false;
   #failures = 0;
   #retry: Timer | null = null;
@@ -112,7 +121,7 @@ export class Subscription<Message> {
     await dropped;
   }
 
-  /** Nobody waits any more: once that has been so for `idleMs`, the connection is closed. */
+  /** No caller waits for messages. If that is still so after `idleMs`, the connection is closed. */
   onUnwanted(): void {
     const { clock, idleMs, isWanted } = this.#options;
     if (idleMs === undefined || this.#idle !== null || this.#connection === null) return;
@@ -170,7 +179,7 @@ export class Subscription<Message> {
     if (wasUp) this.#options.onDown?.();
   }
 
-  /** Asks for an answer now and then, and replaces the connection when none comes. */
+  /** Sends heartbeats, and replaces the connection when one is not answered. */
   #beat(): void {
     const { clock, heartbeatMs, isWanted } = this.#options;
     if (heartbeatMs === undefined) return;
@@ -215,7 +224,7 @@ export class Subscription<Message> {
   }
 }
 
-/** Nobody could do anything about a connection that cannot be closed. */
+/** Ignores errors: no caller could act on a connection that fails to close. */
 async function closeQuietly(connection: SubscribedConnection | null): Promise<void> {
   try {
     await connection?.close();

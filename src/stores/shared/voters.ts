@@ -1,8 +1,8 @@
 import { ok, type Verdict, warn } from '../../store/finding.ts';
 
 /**
- * Judges how many members of a cluster vote. `others`: what the members do that do not vote.
- * `alone`: what it means that there is only one member.
+ * Judges how many members of a cluster vote. `others`: the members without a vote, and what they
+ * do. `alone`: what it means that there is only one voting member.
  */
 export function judgeVoters(
   voters: number,

@@ -18,7 +18,7 @@ export async function checkWakeUp(
     return ok('waiters are woken by a message of the server', 'A lock is handed to the next waiter at once.');
   return warn(
     'the subscription for wake-ups did not come up',
-    'Waiters poll, so that a handoff takes up to a second. Exclusion and fences are not affected.',
+    'Waiters poll, so a handoff takes up to a second. Exclusion and fences are not affected.',
     'Allow this user to subscribe, and connect to the server without a pooler that cannot pass messages on.',
   );
 }

@@ -1,7 +1,7 @@
 import type { FindingLevel, Verdict } from '../../store/finding.ts';
 
 const BY_WEIGHT: readonly FindingLevel[] = ['ok', 'unknown', 'warn', 'fail'];
-/** So many servers are named. */
+/** A verdict names at most this many servers. */
 const NAMED_MAX = 3;
 
 /** One check of several servers: the worst of their verdicts, with the servers that it is about. */

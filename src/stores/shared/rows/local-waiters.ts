@@ -2,7 +2,7 @@ import type { Clock } from '../../../clock.ts';
 import type { ClaimRef } from '../../../store/store.ts';
 import type { OwnWaiters } from './lock-queue.ts';
 
-/** A caller that has not asked for so long has given its claim up without a word. */
+/** A caller that has not asked for this long has given up its claim without a release. */
 const FORGET_MS = 90_000;
 
 /**
@@ -10,7 +10,7 @@ const FORGET_MS = 90_000;
  * release that has failed.
  */
 export class LocalWaiters implements OwnWaiters {
-  /** Of this store alone. */
+  /** Identifies this store among all stores of the table. */
   readonly tag: string;
   readonly #clock: Clock;
   readonly #askedAtMs = new Map<string, Map<string, number>>();

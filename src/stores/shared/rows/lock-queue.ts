@@ -10,24 +10,28 @@ export interface OwnWaiters {
   isWaiting(claim: ClaimRef): boolean;
 }
 
-/** For a row that is only looked at. */
+/** For a row that is only read. */
 export const NOBODY: OwnWaiters = { tag: '', isWaiting: () => false };
 
-/** A store that has not said for so long that it is alive loses its turn: see `#passOverDead`. */
+/**
+ * A store that has not reported for this long that it is alive loses its turn: see `#passOverDead`.
+ */
 const ALIVE_US = 5_000_000;
-/** It says so this often. */
+/** How often a store reports that it is alive. */
 export const KEEP_US = 2_500_000;
-/** A waiter of a store that was silent for so long is removed. */
+/** A waiter of a store that was silent for this long is removed. */
 const FORGET_US = 60_000_000;
-/** A queue is full also when its text is this long: servers limit the length of a statement. */
+/**
+ * A queue also counts as full when its text is this long: servers limit the length of a statement.
+ */
 const SIZE_MAX = 4_000_000;
 
 const byFence = (a: Hold, b: Hold): number => (a.fence < b.fence ? -1 : 1);
 
 /**
- * The claims of one lock as they were read, and what an operation makes of them. `grant-rule.ts` says
- * which are granted. Nothing is granted before the row was written, which fails
- * if it is not the one any more that was read.
+ * The claims of one lock as they were read, and what an operation makes of them. `grant-rule.ts`
+ * says which are granted. A grant counts only once the row is written. The write fails if the row
+ * has changed since it was read.
  */
 export class LockQueue {
   readonly #row: LockRow;
@@ -40,7 +44,7 @@ export class LockQueue {
   #fence: bigint;
   #holds: Hold[];
   #queue: Queued[];
-  /** Whether there is something to write. */
+  /** Whether the row must be written. */
   isChanged = false;
 
   constructor({ row, nowUs, floor }: RowReading, own: OwnWaiters) {
@@ -62,7 +66,7 @@ export class LockQueue {
     return { ...this.#row, version, fence: this.#fence, holds: this.#holds, queue: this.#queue };
   }
 
-  /** The server's time when it was read. */
+  /** The server's time when the row was read. */
   get nowUs(): number {
     return this.#nowUs;
   }
@@ -131,8 +135,8 @@ export class LockQueue {
   }
 
   /**
-   * Says that this store is alive, if it has not for a while, and forgets what it does not wait for
-   * any more.
+   * Reports that this store is alive, if its last report is old. Removes the claims of this store
+   * that no caller waits for.
    */
   keep(): void {
     const nowUs = this.#nowUs;
@@ -169,7 +173,7 @@ export class LockQueue {
     return first < 0 ? null : new Set(this.#queue.slice(0, first).map((waiting) => waiting.tag)).size;
   }
 
-  /** When the first hold ends by itself, or a store that has its turn loses it. */
+  /** When the first hold expires, or a store that has its turn loses it. */
   get endsInMs(): number {
     const nowUs = this.#nowUs;
     const turnsUs = this.next.map(({ seenAtUs }) => seenAtUs + ALIVE_US);
@@ -212,8 +216,9 @@ export class LockQueue {
   }
 
   /**
-   * The server's clock was set back when a hold has more time left than its ttl, or a store was alive in
-   * the future. If they are dead, they would stay for as long.
+   * A hold with more time left than its TTL, or a store last seen in the future, shows that the
+   * server's clock was set back. Without this limit, a dead holder or store would stay for the
+   * difference.
    */
   #limitToClock(): void {
     const nowUs = this.#nowUs;
@@ -227,9 +232,9 @@ export class LockQueue {
   }
 
   /**
-   * A waiter that could be granted, but whose store has died or stands still, must not keep the others
-   * waiting: the silent waiters of that store leave the queue. Where none could be granted anyway, they
-   * stay, since the store may come back.
+   * A waiter that could be granted, but whose store is dead or stopped, must not keep the others
+   * waiting: the silent waiters of that store leave the queue. If none of them could be granted
+   * anyway, they stay, since the store may come back.
    */
   #passOverDead(): void {
     const silentUs = this.#nowUs - ALIVE_US;

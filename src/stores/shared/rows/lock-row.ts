@@ -23,10 +23,10 @@ export interface Queued {
   readonly note: string;
 }
 
-/** What a server keeps of one lock, in one row; without a version, there is no such row. */
+/** The row of one lock. It does not exist while its version is `null`. */
 export interface LockRow {
   readonly name: string;
-  /** Another one with every change of the row. */
+  /** Changes with every write of the row. */
   readonly version: string | null;
   /** The greatest fence that was given for this lock. */
   readonly fence: bigint;
@@ -38,7 +38,7 @@ export interface LockRow {
   readonly changedAtUs: number;
 }
 
-/** A row, the server's time when it was read, and the fence that a new one has to be above. */
+/** A row, the server's time when it was read, and the bound that every new fence must exceed. */
 export interface RowReading {
   readonly row: LockRow;
   readonly nowUs: number;

@@ -12,7 +12,10 @@ interface Watched {
   dueAtMs: number;
   /** When the queue was last seen to move. */
   movedAtMs: number;
-  /** The waiters that were woken for which version: once is enough. */
+  /**
+   * The version of the row for which each waiter was last woken: one wake-up for a version is
+   * enough.
+   */
   woken: ReadonlyMap<string, string | null>;
 }
 
@@ -20,9 +23,9 @@ export interface PollerOptions {
   readonly clock: Clock;
   readonly waiters: LocalWaiters;
   readonly events: () => SubscriptionEvents | null;
-  /** Reads these locks: what is in the row is left out where the version is the same. */
+  /** Reads these locks. The claims of a row are left out where its version is the known one. */
   read(known: readonly KnownRow[]): Promise<readonly RowReading[]>;
-  /** Says that the waiters of this store are alive. */
+  /** Reports to the server that the waiters of this store are alive. */
   keep(name: string): void;
 }
 
@@ -30,20 +33,20 @@ export interface PollerOptions {
 export type KnownRow = readonly [name: string, version: string | null];
 
 /**
- * How often a lock is looked at: by the store whose waiter is the next one, by the one behind it, and by
- * all others. `bench/mysql/waiting.ts` measures what they cost.
+ * The poll interval of a lock: for the store whose waiter is next, for the store behind it, and for
+ * all others. `bench/mysql/waiting.ts` measures what these polls cost.
  */
 const LOOK_MS = [38, 250, 750] as const;
-/** A queue that has moved within so long may move again soon, so every store looks more often. */
+/** A queue that has moved within this time may move again soon, so every store polls more often. */
 const MOVING_MS = 300;
 const MOVING_LOOK_MS = 20;
 const OBSERVE_MS = 400;
-/** Looks that are due within so long travel together. */
+/** Polls that are due within this time share a batch. */
 const TOGETHER_MS = 15;
 
 /**
- * How a store hears of grants and changes where the server cannot push: it reads all locks at once that
- * somebody waits for or observes here.
+ * Finds grants and changes where the server cannot push: polls all locks with a waiter or an
+ * observer in this store, in one batch.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -116,7 +119,7 @@ export class Poller {
       const { name, version } = reading.row;
       const before = this.#watched.get(name)?.row ?? null;
       const isLeftOut = version !== null && version === versions.get(name);
-      // An operation has read or changed the lock meanwhile, and knows better.
+      // An operation has read or changed the lock meanwhile, so this reading is out of date.
       if (isLeftOut && before?.version !== version) this.#plan(name, LOOK_MS[0]);
       else
         this.#see(
@@ -129,7 +132,7 @@ export class Poller {
     }
   }
 
-  /** The locks that are looked at now. Those that nobody is interested in any more are forgotten. */
+  /** The locks to be read now. Locks with neither a waiter nor an observer are forgotten. */
   #takeDue(): KnownRow[] {
     const { clock, waiters } = this.#options;
     const beforeMs = clock.monotonicMs() + TOGETHER_MS;
@@ -149,7 +152,7 @@ export class Poller {
     return watched;
   }
 
-  /** A lock as it is now, and as it was. */
+  /** `queue`: the lock as it is now. `before`: its row as it was last read. */
   #see(queue: LockQueue, before: LockRow | null): void {
     const { clock, waiters, events, keep } = this.#options;
     const { name } = queue;

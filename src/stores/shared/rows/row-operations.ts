@@ -5,7 +5,7 @@ import { between } from '../retry-after.ts';
 import { LockQueue, type OwnWaiters } from './lock-queue.ts';
 import type { RowReading } from './lock-row.ts';
 
-/** What is asked of one lock. */
+/** An operation on one lock. */
 export interface Operation<Result> {
   readonly name: string;
   /** What it does to the claims of the lock. Throws for a definite no. */
@@ -17,10 +17,7 @@ export interface Operation<Result> {
 /** How the rows of one call are read and written. */
 export interface RowAccess {
   read(names: readonly string[]): Promise<readonly RowReading[]>;
-  /**
-   * Writes all rows, or none and resolves to false when one of them is not the one any more that
-   * was read.
-   */
+  /** Writes all rows or none. Resolves to false when one of them has changed since it was read. */
   write(queues: readonly LockQueue[]): Promise<boolean>;
 }
 
@@ -30,15 +27,15 @@ export interface RowView {
   onLook(queue: LockQueue): void;
 }
 
-/** The rows are read and written again at once so often, and then after a random time. */
+/** This many tries follow at once. Further tries follow after a random delay. */
 const TRIES_AT_ONCE = 3;
 const TRIES_MAX = 60;
 const BUSY_MS = { min: 1, max: 30 };
 
 /**
- * Reads the rows of all these operations, applies each and writes what has changed. Nothing is locked in
- * between: a process that stops there keeps nobody waiting. When another process was faster, all of it is
- * done again.
+ * Reads the rows of all these operations, applies each operation and writes the changed rows. No
+ * row is locked in between, so a process that stops there blocks no other. When another process has
+ * changed a row meanwhile, everything is done again.
  */
 export async function applyOperations(
   operations: readonly Operation<unknown>[],
@@ -49,7 +46,7 @@ export async function applyOperations(
   for (let tries = 0; tries < TRIES_AT_ONCE; tries += 1) {
     const readings = await access.read(names);
     const queues = new Map(readings.map((reading) => [reading.row.name, new LockQueue(reading, view.own)]));
-    // Nobody waits for the answer of a request that was given up by now.
+    // No caller waits for the answer to a request that was given up by now.
     const answers = operations.map((operation, position) =>
       call.isWanted(position) ? apply(operation, queues.get(operation.name)) : { value: null },
     );
@@ -62,12 +59,12 @@ export async function applyOperations(
   return operations.map((_, position) =>
     call.triesOf(position) < TRIES_MAX
       ? { retryMs: between(clock, BUSY_MS) }
-      : { error: new StoreError('The lock stayed busy', { applied: 'no' }) },
+      : { error: new StoreError('The lock kept changing', { applied: 'no' }) },
   );
 }
 
 function apply(operation: Operation<unknown>, queue: LockQueue | undefined): Answer<unknown> {
-  if (queue === undefined) return { error: new StoreError('The server gave no row', { applied: 'no' }) };
+  if (queue === undefined) return { error: new StoreError('The server returned no row', { applied: 'no' }) };
   try {
     return { value: operation.apply(queue) };
   } catch (error) {

@@ -18,31 +18,40 @@ import type { Operation, RowView } from './row-operations.ts';
 
 /** How a claim, a renewal or a release goes to the server. */
 export interface RowOperations {
-  /** `isContended`: other claims were there a moment ago. */
+  /** `isContended`: the lock had other claims a moment ago. */
   claim(request: ClaimRequest, isContended: boolean): Operation<ClaimAnswer>;
   renew(claim: ClaimRef, change: RenewChange): Operation<RenewOutcome>;
   release(claim: ClaimRef, isContended: boolean): Operation<ReleaseAnswer>;
 }
 
-/** A server that keeps one row for each lock, and can tell when it writes one that it has changed. */
+/**
+ * A table with one row for each lock. A write compares the version of the row, and fails if it has
+ * changed.
+ */
 export interface RowTable extends RowOperations {
   readonly kind: string;
   readonly label: string;
   readonly fenceMax: bigint;
   assertOpen(): void;
   run<Result>(operation: Operation<Result>, signal: AbortSignal | undefined): Promise<Result>;
-  /** Gives a reading for each lock; the claims may be left out where the version is the known one. */
+  /**
+   * Resolves to a reading for each lock. The claims may be left out where the version is the known
+   * one.
+   */
   read(known: readonly KnownRow[], signal?: AbortSignal): Promise<readonly RowReading[]>;
-  /** Rows whose name begins so. */
+  /** The rows whose names begin with `prefix`. */
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<RowReading>;
   diagnose(context: DiagnoseContext): Promise<readonly Finding[]>;
   close(): Promise<void>;
 }
 
-/** After a look that has failed, the next one is tried after so long. */
+/** The backoff after a failed poll. */
 const LOOK_AGAIN_MS = { min: 100, max: 5_000 };
 
-/** `LockQueue` says what becomes of a row, and a `Poller` finds out when it has changed. */
+/**
+ * A server that keeps each lock as a row. `LockQueue` applies the operations to a row, and `Poller`
+ * finds the rows that others have changed.
+ */
 export class RowServer implements QueueServer {
   readonly retry = {
     keepPositionMs: { min: 25_000, max: 35_000 },
@@ -123,7 +132,7 @@ export class RowServer implements QueueServer {
     try {
       return await this.#table.run(this.#table.release(request, isContended), signal);
     } finally {
-      // Not before: the waiter would be taken for a leftover, and removed by another operation.
+      // Not earlier: another operation would take the waiter for a leftover, and remove it.
       this.#waiters.remove(request);
     }
   }
@@ -153,7 +162,7 @@ export class RowServer implements QueueServer {
   }
 }
 
-/** Says that the waiters of this store are alive. */
+/** Reports that the waiters of this store are alive. */
 function keepOperation(name: string): Operation<null> {
   const apply = (queue: LockQueue): null => {
     queue.keep();
