@@ -3,7 +3,7 @@
 // and, in any number of processes: node --import tsx examples/customer-jobs.ts work
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DelayedError, type Job, Queue, Worker } from 'bullmq';
-import { createLocks } from 'holdfast';
+import { createLocks, type Hold } from 'holdfast';
 import { redisStore } from 'holdfast/redis';
 import { Redis } from 'ioredis';
 
@@ -27,16 +27,17 @@ async function enqueue(queue: Queue<Points>, data: Points): Promise<void> {
 /** One try: a job that waited here for its customer would occupy the worker. */
 async function work(job: Job<Points>, token?: string): Promise<void> {
   const lock = locks.mutex(`customer:${job.data.customer}`);
-  const outcome = await lock.tryRun((hold) => addPoints(job.data, hold.signal));
+  const outcome = await lock.tryRun((hold) => addPoints(job.data, hold));
   if (outcome.ran) return;
   await job.moveToDelayed(Date.now() + 100, token);
   throw new DelayedError();
 }
 
 /** Reads, thinks and writes: two at once for the same customer would lose the points of one. */
-async function addPoints({ customer, points }: Points, signal: AbortSignal): Promise<void> {
+async function addPoints({ customer, points }: Points, hold: Hold): Promise<void> {
   const before = Number(await client.get(`points:${customer}`));
-  await sleep(20, undefined, { signal });
+  await sleep(20, undefined, { signal: hold.signal });
+  hold.assertHeld();
   await client.set(`points:${customer}`, before + points);
 }
 

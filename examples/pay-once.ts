@@ -39,8 +39,11 @@ async function record(order: string, receipt: string, hold: Hold): Promise<void>
   try {
     await tx.query('BEGIN');
     await postgresFenceGate(tx).check(`order:${order}`, hold.fence);
-    await tx.query('UPDATE orders SET receipt = $2 WHERE id = $1', [order, receipt]);
-    await tx.query('INSERT INTO ledger (order_id, receipt) VALUES ($1, $2)', [order, receipt]);
+    const unpaid = 'UPDATE orders SET receipt = $2 WHERE id = $1 AND receipt IS NULL';
+    const { rowCount } = await tx.query(unpaid, [order, receipt]);
+    // An earlier holder may have recorded the payment since this one has read the order.
+    if (rowCount === 1)
+      await tx.query('INSERT INTO ledger (order_id, receipt) VALUES ($1, $2)', [order, receipt]);
     await tx.query('COMMIT');
   } catch (error) {
     await tx.query('ROLLBACK');

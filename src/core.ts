@@ -132,6 +132,23 @@ export class Core {
     return this.during(this.commands.run((signal) => this.store.read(name, signal), limitMs));
   }
 
+  /**
+   * The names in the store. Each step has a time limit of its own, so that a silent store cannot hang
+   * the listing.
+   */
+  async *listNames(prefix: string): AsyncIterable<string> {
+    const names = this.store.list(prefix)[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const { done, value } = await this.during(this.commands.run(() => names.next()));
+        if (done === true) return;
+        yield value;
+      }
+    } finally {
+      names.return?.()?.catch(() => {});
+    }
+  }
+
   /** Whether an event has listeners. The uncontended path asks before it builds the details. */
   isHeard(event: keyof LockEvents): boolean {
     return this.events.isHeard(event);

@@ -202,32 +202,23 @@ class StoreLocks implements Locks {
   }
 
   async *#listStored(prefix: string): AsyncIterable<LockView> {
-    const { commands, store } = this.#core;
-    const names = store.list(prefix)[Symbol.asyncIterator]();
     const slots = new Map<string, number>();
     const running = new Set<string>();
-    try {
-      // Each step has a time limit of its own, so that a silent store cannot hang the listing.
-      for (;;) {
-        const { done, value: name } = await this.#core.during(commands.run(() => names.next()));
-        if (done === true) break;
-        const slotMs = slotIn(name);
-        if (slotMs !== null) {
-          const schedule = usedName(name).name;
-          slots.set(schedule, Math.max(slotMs, slots.get(schedule) ?? slotMs));
-          continue;
-        }
-        const view = await this.#view(name);
-        if (view.kind === null) continue;
-        if (view.use === 'schedule') running.add(view.name);
-        yield view;
+    for await (const name of this.#core.listNames(prefix)) {
+      const slotMs = slotIn(name);
+      if (slotMs !== null) {
+        const schedule = usedName(name).name;
+        slots.set(schedule, Math.max(slotMs, slots.get(schedule) ?? slotMs));
+        continue;
       }
-      // However many slots are remembered, a schedule is shown once: its run, or its latest slot.
-      for (const [schedule, slotMs] of slots) {
-        if (!running.has(schedule)) yield await this.#view(slotName(schedule, slotMs));
-      }
-    } finally {
-      names.return?.()?.catch(() => {});
+      const view = await this.#view(name);
+      if (view.kind === null) continue;
+      if (view.use === 'schedule') running.add(view.name);
+      yield view;
+    }
+    // However many slots are remembered, a schedule is shown once: its run, or its latest slot.
+    for (const [schedule, slotMs] of slots) {
+      if (!running.has(schedule)) yield await this.#view(slotName(schedule, slotMs));
     }
   }
 

@@ -13,9 +13,11 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 export function parseDuration(option: string, text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim());
   const ms = match === null ? Number.NaN : Number(match[1]) * (UNITS_MS[match[2] ?? ''] ?? Number.NaN);
-  if (!Number.isInteger(ms))
+  // 2.3h is 8279999.999999999 ms in floating point.
+  const wholeMs = Math.round(ms);
+  if (!(Math.abs(ms - wholeMs) < 1e-6))
     throw new UsageError(`${option} must be a duration such as 500ms, 30s, 5m, 2h or 7d; got "${text}"`);
-  return ms;
+  return wholeMs;
 }
 
 /** Like a duration, and also `forever`. */

@@ -1,3 +1,5 @@
+import { fitted, textWidth } from './cell.ts';
+
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 /**
@@ -69,10 +71,10 @@ export function painter(
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows)
-    for (const [n, cell] of row.entries()) widths[n] = Math.max(widths[n] ?? 0, cell.length);
+    for (const [n, cell] of row.entries()) widths[n] = Math.max(widths[n] ?? 0, textWidth(cell));
   return rows.map((row) =>
     row
-      .map((cell, n) => (n === row.length - 1 ? cell : cell.padEnd(widths[n] ?? 0)))
+      .map((cell, n) => (n === row.length - 1 ? cell : fitted(cell, widths[n] ?? 0)))
       .join('  ')
       .trimEnd(),
   );

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { checkHistory } from '../torture/checks/check-history.ts';
 import { overall, type Verdict } from '../torture/checks/verdict.ts';
 import { toEdn } from '../torture/edn.ts';
@@ -36,7 +37,8 @@ const STYLES = { holds: 'green', violated: 'red', 'not enough': 'yellow' } as co
 export async function runTorture(adapter: string | undefined, options: TortureArguments): Promise<number> {
   // Servers and workers are ended by `exit` handlers, which do not run when a signal ends the
   // process.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => process.exit(128 + constants.signals[signal]));
   const outcome = options.check === undefined ? await run(adapter, options) : judge(options.check);
   const { history, ...shown } = outcome;
   if (options.history !== undefined) writeFileSync(options.history, formatHistory(history));

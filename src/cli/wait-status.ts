@@ -1,9 +1,13 @@
 import type { Locks } from '../locks.ts';
 import type { Use } from '../use.ts';
 import type { LockView } from '../view.ts';
+import { fitted } from './cell.ts';
+import { nowMs } from './guard-message.ts';
 import { duration, type Paint, quoted } from './text.ts';
 
 const EVERY_MS = 1_000;
+/** A terminal that does not know its width says 0. */
+const COLUMNS = 80;
 
 /**
  * The status line of a terminal during the wait: the holder of the lock, for how long it has held,
@@ -15,7 +19,7 @@ export class WaitStatus {
   readonly #use: Use;
   readonly #owner: string;
   readonly #paint: Paint;
-  readonly #startedMs = Number(process.hrtime.bigint()) / 1e6;
+  #startedMs = 0;
   #timer: NodeJS.Timeout | null = null;
   #shown = false;
 
@@ -29,6 +33,7 @@ export class WaitStatus {
 
   start(): void {
     this.stop();
+    this.#startedMs = nowMs();
     this.#timer = setInterval(() => void this.#update(), EVERY_MS);
     this.#timer.unref();
     void this.#update();
@@ -44,16 +49,11 @@ export class WaitStatus {
   async #update(): Promise<void> {
     const view = await this.#locks.inspect(this.#name, { use: this.#use }).catch(() => null);
     if (this.#timer === null) return;
-    const text = describeWait(
-      this.#name,
-      view,
-      this.#owner,
-      Number(process.hrtime.bigint()) / 1e6 - this.#startedMs,
-    );
+    const text = describeWait(this.#name, view, this.#owner, nowMs() - this.#startedMs);
     this.#shown = true;
-    process.stderr.write(
-      `\r\u001b[2K${this.#paint('yellow', text.slice(0, (process.stderr.columns ?? 80) - 1))}`,
-    );
+    // A line that wraps could not be erased.
+    const line = fitted(text, (process.stderr.columns || COLUMNS) - 1).trimEnd();
+    process.stderr.write(`\r\u001b[2K${this.#paint('yellow', line)}`);
   }
 }
 

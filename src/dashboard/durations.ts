@@ -64,6 +64,7 @@ export class Durations {
         },
       }),
       locks.on('released', onHoldEnd),
+      locks.on('releaseFailed', onHoldEnd),
       locks.on('lost', onHoldEnd),
     ];
   }

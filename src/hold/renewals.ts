@@ -6,9 +6,9 @@ import { type Instant, instant } from '../store/validity.ts';
 import { isUnknown } from '../util/error-code.ts';
 import { UnorderedSet } from '../util/unordered-set.ts';
 import { Deadline } from './deadline.ts';
-import { Heartbeat } from './heartbeat.ts';
 import type { HeldClaim } from './held-claim.ts';
 import type { Renewer } from './renewer.ts';
+import { StallDetector } from './stall-detector.ts';
 
 /** Renewals that are due within this share of their interval are sent together. */
 const SLACK_SHARE = 1 / 8;
@@ -64,11 +64,11 @@ export class Renewals implements Renewer {
   /** One timer for all holds: ten thousand of them need no more. */
   #timer: Timer | null = null;
   #timerDueMs = FOREVER_MS;
-  readonly #heartbeat: Heartbeat;
+  readonly #stalls: StallDetector;
 
   constructor(core: Core) {
     this.#core = core;
-    this.#heartbeat = new Heartbeat(core, this, { onClockJump: () => this.#afterClockJump() });
+    this.#stalls = new StallDetector(core, this, { onClockJump: () => this.#afterClockJump() });
   }
 
   /** Everything that is held now. */
@@ -90,7 +90,7 @@ export class Renewals implements Renewer {
     const renewal = new Renewal(held);
     held.renewal = renewal;
     this.#renewals.add(renewal);
-    this.#heartbeat.start();
+    this.#stalls.start();
     this.#schedule(renewal, sent, validForMs);
   }
 
@@ -137,7 +137,7 @@ export class Renewals implements Renewer {
   /** Cancels every timer of this Locks. */
   close(): void {
     this.#timer?.cancel();
-    this.#heartbeat.stop();
+    this.#stalls.stop();
   }
 
   #schedule(renewal: Renewal, sent: Instant, validForMs: number): void {
@@ -263,7 +263,7 @@ export class Renewals implements Renewer {
   }
 
   blockedMs(held: HeldClaim): number {
-    return this.#heartbeat.blockedMs(held);
+    return this.#stalls.blockedMs(held);
   }
 
   /** The host was suspended, or the wall clock was set: all timers fire too late by that much. */

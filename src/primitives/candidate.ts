@@ -116,7 +116,7 @@ export class Campaign implements Candidate, Stoppable {
         reportLoss(failure);
         throw failure;
       }
-      await Promise.race([work, whenAborted(this.#stopped.signal)]);
+      await settledOrAborted(work, this.#stopped.signal);
       if (this.#stopped.signal.aborted) await drain(this.#core, work, this.#drainMs, held.ref.name);
     } finally {
       this.#held = null;
@@ -163,11 +163,15 @@ function whenOver(held: HeldClaim, signal: AbortSignal, report: (reason: Error) 
   });
 }
 
-function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    onAbort(signal, resolve);
+/** Leaves no callback behind: the signal outlives the term. */
+async function settledOrAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  let stopListening = (): void => {};
+  const aborted = new Promise<void>((resolve) => {
+    stopListening = onAbort(signal, resolve);
   });
+  await Promise.race([work, aborted]);
+  stopListening();
 }
 
 /** Waits for the work of a term before the lock is released, and warns when the work is not done by then. */

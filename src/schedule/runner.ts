@@ -93,8 +93,10 @@ export class Runner implements Schedule, Stoppable {
     if (this.#isStopped) throw new ClosedError('This schedule is stopped');
     const held = await tryAcquire(this.#core, this.#request(null));
     if (held === null) return false;
-    if (!this.#isStopped) await this.#run(held, this.#core.clock.wallMs());
+    const isRun = !this.#isStopped;
+    if (isRun) await this.#run(held, this.#core.clock.wallMs());
     await held.release().catch(() => {});
+    if (!isRun) throw new ClosedError('This schedule is stopped');
     return true;
   }
 

@@ -84,7 +84,7 @@ export class SlotMemory {
 
   async #latestRemembered(): Promise<RememberedSlot | null> {
     let latestMs: number | null = null;
-    for await (const name of this.#core.store.list(slotPrefix(this.#schedule))) {
+    for await (const name of this.#core.listNames(slotPrefix(this.#schedule))) {
       const slotMs = slotIn(name);
       if (slotMs !== null && slotMs > (latestMs ?? Number.NEGATIVE_INFINITY)) latestMs = slotMs;
     }

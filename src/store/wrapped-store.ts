@@ -23,7 +23,7 @@ export class WrappedStore<S extends Store = Store> implements Store {
   constructor(store: S) {
     this.kind = store.kind;
     this.traits = store.traits;
-    this.onEvicted = store.onEvicted;
+    this.onEvicted = store.onEvicted?.bind(store);
     this.store = store;
   }
 

@@ -16,6 +16,7 @@ interface Observed {
   readonly series: SeriesAttributes;
   readonly spans: ClaimSpans | null;
   isWaiting: boolean;
+  isHeld: boolean;
 }
 
 /** Turns what happens to the claims of one Locks into measurements and, if asked to, spans. */
@@ -51,6 +52,7 @@ export class Recorder {
       events.observe('renewed', ({ id }, detail) => this.onRenewed(id, detail)),
       events.observe('renewFailed', ({ id }, detail) => this.onRenewFailed(id, detail)),
       events.observe('released', ({ id }, detail) => this.onReleased(id, detail)),
+      events.observe('releaseFailed', ({ id }, detail) => this.onReleaseFailed(id, detail)),
       events.observe('lost', ({ id }, detail) => this.onLost(id, detail)),
     ];
     return () => {
@@ -62,7 +64,7 @@ export class Recorder {
   onStart(trace: AcquireTrace): void {
     const series = this.#seriesOf(trace);
     const spans = this.#startSpans?.(trace, series) ?? null;
-    this.#observed.set(trace.id, { series, spans, isWaiting: false });
+    this.#observed.set(trace.id, { series, spans, isWaiting: false, isHeld: false });
   }
 
   #seriesOf({ name, mode: { kind }, store }: AcquireTrace): SeriesAttributes {
@@ -95,8 +97,10 @@ export class Recorder {
     if (trace.fence === null) spans?.onRefused(outcome, trace.error);
     else spans?.onAcquired(trace.fence, trace.waitedMs);
     // A permit of a rate limit is not held: it runs out by itself.
-    if (trace.fence !== null && trace.use !== 'rateLimit') this.#instruments.held.add(1, series.base);
-    else {
+    if (trace.fence !== null && trace.use !== 'rateLimit') {
+      claim.isHeld = true;
+      this.#instruments.held.add(1, series.base);
+    } else {
       this.#observed.delete(trace.id);
       spans?.onReleased();
     }
@@ -115,6 +119,11 @@ export class Recorder {
     this.#endHold(id, 'released', heldForMs)?.spans?.onReleased();
   }
 
+  /** The hold is over for its user, although the claim may stay in the store until its TTL ends. */
+  onReleaseFailed(id: string, { error, heldForMs }: EventDetail<'releaseFailed'>): void {
+    this.#endHold(id, 'release_failed', heldForMs)?.spans?.onReleaseFailed(error);
+  }
+
   onLost(id: string, { how, error, heldForMs }: EventDetail<'lost'>): void {
     this.#endHold(id, how, heldForMs)?.spans?.onLost(how, error);
   }
@@ -123,6 +132,7 @@ export class Recorder {
   close(): void {
     for (const claim of this.#observed.values()) {
       this.#endWait(claim);
+      if (claim.isHeld) this.#instruments.held.add(-1, claim.series.base);
       claim.spans?.abandon();
     }
     this.#observed.clear();

@@ -72,6 +72,12 @@ export class ClaimSpans {
     this.#endHold('released');
   }
 
+  onReleaseFailed(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    this.#hold?.setStatus({ code: SpanStatusCode.ERROR, message });
+    this.#endHold('release_failed');
+  }
+
   onLost(how: string, error: Error): void {
     this.#hold?.addEvent('holdfast.lost', { 'holdfast.outcome': how });
     this.#hold?.setStatus({ code: SpanStatusCode.ERROR, message: error.message });

@@ -1,8 +1,8 @@
 import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
-import { Heartbeat } from '../hold/heartbeat.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
 import type { Renewer } from '../hold/renewer.ts';
+import { StallDetector } from '../hold/stall-detector.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import type { FromThread, KeptHold } from './messages.ts';
 import { errorFrom } from './plain-error.ts';
@@ -32,7 +32,7 @@ export class ThreadRenewals implements Renewer {
   readonly #slots: SlotPool;
   /** By claim id. */
   readonly #kept = new Map<string, Kept>();
-  readonly #heartbeat: Heartbeat;
+  readonly #stalls: StallDetector;
   /** Fires at the earliest deadline of all holds, or before it. */
   #timer: Timer | null = null;
   #timerDueMs = FOREVER_MS;
@@ -42,7 +42,7 @@ export class ThreadRenewals implements Renewer {
     this.#thread = thread;
     this.#header = header;
     this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
-    this.#heartbeat = new Heartbeat(core, this, {
+    this.#stalls = new StallDetector(core, this, {
       onBeat: () => header.setTurn(core.clock),
       onClockJump: () => this.#checkDeadlines(),
     });
@@ -71,7 +71,7 @@ export class ThreadRenewals implements Renewer {
     this.#kept.set(held.ref.id, { held, slot, stopping: null, isStopped: false });
     this.#header.setTurn(clock);
     if (validForMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
-    this.#heartbeat.start();
+    this.#stalls.start();
     this.#watchUntil(clock.monotonicMs() + held.remainingMs);
   }
 
@@ -119,12 +119,12 @@ export class ThreadRenewals implements Renewer {
   }
 
   blockedMs(held: HeldClaim): number {
-    return this.#heartbeat.blockedMs(held);
+    return this.#stalls.blockedMs(held);
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#heartbeat.stop();
+    this.#stalls.stop();
   }
 
   #lookNow(): void {

@@ -208,7 +208,9 @@ describe('durations, permits, colours and grace periods', () => {
       parseDuration('--ttl', '500ms'),
       parseDuration('--ttl', '1.5s'),
       parseDuration('--ttl', '2h'),
-    ]).toEqual([500, 1_500, 7_200_000]);
+      parseDuration('--ttl', '2.3h'),
+      parseDuration('--ttl', '1.005s'),
+    ]).toEqual([500, 1_500, 7_200_000, 8_280_000, 1_005]);
     for (const bad of ['', '5', 's', '-1s', '1e3s', '5 s', '0.0001ms'])
       expect(() => parseDuration('--ttl', bad)).toThrow(/--ttl/);
     expect(parsePermits('2/10')).toEqual({ kind: 'permits', count: 2, of: 10 });

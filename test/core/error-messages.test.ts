@@ -101,6 +101,20 @@ describe('the text of a loss', () => {
     ]);
   });
 
+  it('does not blame a block that was none, beside a hold with a longer TTL', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks();
+    const stalls: unknown[] = [];
+    own.on('stalled', (event) => stalls.push(event));
+    await own.mutex('long').acquire({ ttlMs: 30_000 });
+    await clock.advance(300);
+    await own.mutex('short').acquire({ ttlMs: 1_000 });
+    await clock.advance(5_000);
+    expect(stalls).toEqual([]);
+    await clock.stall(600);
+    expect(stalls).toMatchObject([{ name: 'short', blockedMs: expect.closeTo(600, -3) }]);
+  });
+
   it('is true of maxHoldMs too', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ maxHoldMs: 1_000 });

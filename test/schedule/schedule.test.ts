@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
+import { WrappedStore } from '../../src/store/wrapped-store.ts';
 import { faultyStore, type StoreCall } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { outcomeOf } from '../support/memory/world.ts';
@@ -79,6 +80,33 @@ describe.each(['skip', 'once'] as const)('with %s', (missed) => {
     expect(await own.last()).toEqual({ slot: new Date(at(1)), done: true });
     expect(own.next).toBeNull();
     await expect(own.runNow()).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+
+  it('runNow rejects when the schedule is stopped before its claim is granted', async () => {
+    const { clock, runs, locks, job } = makeWorld();
+    const own = job(locks(), { missed });
+    await clock.advance(2_000);
+    runs.length = 0;
+    const ran = outcomeOf(own.runNow());
+    const stopping = own.stop();
+    await clock.advance(1_000);
+    await stopping;
+    expect([ran.state, ran.error, runs]).toMatchObject(['broken', { code: 'CLOSED' }, []]);
+  });
+
+  it('last rejects when the store does not answer', async () => {
+    const { clock, store, job } = makeWorld();
+    class Silent extends WrappedStore {
+      override async *list(): AsyncIterable<string> {
+        await new Promise(() => {});
+        yield '';
+      }
+    }
+    const own = job(createLocks(new Silent(connectionTo(store)), { clock }), { missed });
+    const last = outcomeOf(own.last());
+    await clock.advance(6_000);
+    expect([last.state, last.error]).toMatchObject(['broken', { code: 'STORE' }]);
+    await own.stop();
   });
 
   it('runNow is an extra run, and not beside another', async () => {

@@ -77,6 +77,23 @@ describe('metrics', () => {
     expect(await outcomes('holdfast.wait.duration')).toEqual({ acquired: 1, failed: 1 });
   });
 
+  it('end a hold whose release was not confirmed', async () => {
+    let isSilent = false;
+    const store = faultyStore(memoryStore({ clock }), ({ verb }) =>
+      isSilent && verb === 'release' ? 'fail' : null,
+    );
+    const locks = instrumented(createLocks(store, { clock, ttlMs: 60_000 }));
+    const hold = await locks.mutex('a').acquire();
+    isSilent = true;
+    const releasing = expect(hold.release()).rejects.toMatchObject({ code: 'STORE' });
+    await clock.advance(10_000);
+    await releasing;
+    expect(await outcomes('holdfast.hold.duration')).toEqual({ release_failed: 1 });
+    expect(await sumOf('holdfast.held')).toBe(0);
+    isSilent = false;
+    await clock.advance(60_000);
+  });
+
   it('have the group, the kind and the store of the lock, in seconds', async () => {
     const locks = instrumented();
     await locks.semaphore('api:eu', { permits: 2 }).run(() => {});

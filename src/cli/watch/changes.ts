@@ -20,6 +20,8 @@ export interface Change {
   readonly claim: ClaimView | null;
 }
 
+const KNOWN_MAX = 100_000;
+
 /**
  * Compares each scan with the one before. A claim that came and went between two scans is not seen.
  */
@@ -32,12 +34,18 @@ export class Changes {
     const now = new Map(views.flatMap(knownOf));
     const gone = [...before].filter(([key]) => !now.has(key) && !isCut);
     const fresh = [...now].filter(([key, { state }]) => before.get(key)?.state !== state);
-    this.#known = isCut ? new Map([...before, ...now]) : now;
+    this.#known = isCut ? merged(before, now) : now;
     return [
       ...gone.map(([, { state: _, ...known }]) => ({ change: 'gone' as const, ...known })),
       ...fresh.map(([, { state, ...known }]) => ({ change: state, ...known })),
     ];
   }
+}
+
+/** What a cut scan did not show may still be there. The oldest are forgotten beyond a limit. */
+function merged(before: ReadonlyMap<string, Known>, now: ReadonlyMap<string, Known>): Map<string, Known> {
+  const unseen = [...before].filter(([key]) => !now.has(key));
+  return new Map([...unseen, ...now].slice(-KNOWN_MAX));
 }
 
 function knownOf({ name, use, done, holders, waiters }: LockView): [string, Known][] {

@@ -40,6 +40,7 @@ export class Model {
   scan: Scan | null = null;
   /** How many lines a page has. */
   pageSize = 1;
+  #pageBeforeHelp: Page = 'locks';
   #lockKey: string | null = null;
   #lockIndex = 0;
   #claimId: string | null = null;
@@ -87,13 +88,19 @@ export class Model {
     if (this.question !== null) return this.#answer(this.question, key);
     if (this.isTyping) return this.#typeFilter(key);
     if (key.text === '?' || key.text === 'h') {
-      this.page = this.page === 'help' ? 'locks' : 'help';
+      this.#toggleHelp();
       return null;
     }
-    if (this.page === 'help') this.page = 'locks';
+    if (this.page === 'help') this.#toggleHelp();
     else if (this.page === 'lock') return this.#pressOnLock(key);
     else return this.#pressOnLocks(key, nowMs);
     return null;
+  }
+
+  /** Help returns to the page on which it was asked for. */
+  #toggleHelp(): void {
+    if (this.page === 'help') this.page = this.#pageBeforeHelp;
+    else [this.#pageBeforeHelp, this.page] = [this.page, 'help'];
   }
 
   /** Only a y is a yes. */

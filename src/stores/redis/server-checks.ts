@@ -78,7 +78,8 @@ export async function checkMemory(facts: ServerFacts): Promise<Verdict> {
   );
 }
 
-const LOSS = 'and then two can hold one lock. A fence gate lets only the later one write.';
+const LOSS =
+  'and then two can hold one lock. A fence gate refuses the earlier one once the later one has written.';
 const DURABLE = 'Set appendonly to yes and appendfsync to always, where two holders would do damage.';
 
 export async function checkPersistence(facts: ServerFacts): Promise<Verdict> {

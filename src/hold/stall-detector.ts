@@ -10,7 +10,7 @@ const CLOCK_JUMP_MS = 100;
 /** A blocked event loop is reported from this share of a TTL on. */
 const STALL_SHARE = 1 / 3;
 
-export interface HeartbeatListener {
+export interface StallListener {
   /** The host was suspended, or the wall clock was set forward. */
   onClockJump(): void;
   onBeat?(): void;
@@ -20,15 +20,16 @@ export interface HeartbeatListener {
  * While anything is held, a repeating timer notices that the host was suspended or that the event
  * loop was blocked.
  */
-export class Heartbeat {
+export class StallDetector {
   readonly #core: Core;
   readonly #held: { readonly holds: readonly HeldClaim[] };
-  readonly #listener: HeartbeatListener;
+  readonly #listener: StallListener;
   #timer: Timer | null = null;
   #beatAtMs = 0;
+  #nextBeatMs = 0;
   #clockGapMs = 0;
 
-  constructor(core: Core, held: { readonly holds: readonly HeldClaim[] }, listener: HeartbeatListener) {
+  constructor(core: Core, held: { readonly holds: readonly HeldClaim[] }, listener: StallListener) {
     this.#core = core;
     this.#held = held;
     this.#listener = listener;
@@ -40,7 +41,9 @@ export class Heartbeat {
     const { clock } = this.#core;
     this.#clockGapMs = clock.wallMs() - clock.monotonicMs();
     this.#beatAtMs = clock.monotonicMs();
-    this.#timer = clock.startTimer(this.#everyMs(), () => this.#beat());
+    const everyMs = this.#everyMs();
+    this.#nextBeatMs = this.#beatAtMs + everyMs;
+    this.#timer = clock.startTimer(everyMs, () => this.#beat());
   }
 
   stop(): void {
@@ -49,8 +52,12 @@ export class Heartbeat {
 
   /** How long the event loop has been blocked, when that is long for this hold; else 0. */
   blockedMs({ ttlMs }: HeldClaim): number {
-    const sinceMs = this.#core.clock.monotonicMs() - this.#beatAtMs;
-    return this.#timer !== null && sinceMs > ttlMs * STALL_SHARE ? sinceMs : 0;
+    const nowMs = this.#core.clock.monotonicMs();
+    // The beat may have been set for longer TTLs. Of the time before it was due, no more counts as
+    // blocked than the interval of this hold.
+    const lateMs = nowMs - this.#nextBeatMs + ttlMs * BEAT_SHARE;
+    const blockedMs = Math.min(nowMs - this.#beatAtMs, lateMs);
+    return this.#timer !== null && blockedMs > ttlMs * STALL_SHARE ? blockedMs : 0;
   }
 
   #beat(): void {
