@@ -5,6 +5,7 @@ import { startRedis } from '../servers/redis.ts';
 import { MASTER, sentinelRecipe } from '../servers/redis-sentinel.ts';
 import { type Server, startOwnServer } from '../servers/server.ts';
 import type { BackendOptions, Parts } from './backend.ts';
+import { nodeOf, proxiedParts } from './proxied-parts.ts';
 
 const SLOTS = 16_384;
 const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always'] as const;
@@ -16,14 +17,7 @@ const envOf = ({ env }: BackendOptions): { env?: NodeJS.ProcessEnv } => (env ===
 
 export async function redisParts(options: BackendOptions): Promise<Parts> {
   const server = await startRedis({ args: argsOf(options), ...envOf(options) });
-  return {
-    url: server.url,
-    servers: [server],
-    makeRoute: async () => {
-      const proxy = await startFaultProxy(server.port);
-      return { url: `redis://127.0.0.1:${proxy.port}`, proxies: [proxy] };
-    },
-  };
+  return proxiedParts([nodeOf(server)], (address) => `redis://${address}`);
 }
 
 export async function redlockParts(options: BackendOptions): Promise<Parts> {
@@ -31,16 +25,7 @@ export async function redlockParts(options: BackendOptions): Promise<Parts> {
   const servers = await Promise.all(
     Array.from({ length: count }, () => startRedis({ args: argsOf(options), ...envOf(options) })),
   );
-  const urlOf = (ports: readonly number[]): string =>
-    `redlock://${ports.map((port) => `127.0.0.1:${port}`).join(',')}`;
-  return {
-    url: urlOf(servers.map(({ port }) => port)),
-    servers,
-    makeRoute: async () => {
-      const proxies = await Promise.all(servers.map(({ port }) => startFaultProxy(port)));
-      return { url: urlOf(proxies.map(({ port }) => port)), proxies };
-    },
-  };
+  return proxiedParts(servers.map(nodeOf), (addresses) => `redlock://${addresses}`);
 }
 
 /** One master behind a proxy, and a Sentinel that knows it by the proxy's port. It never fails over. */

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startEtcdMembers } from '../servers/etcd.ts';
-import { startFaultProxy } from '../servers/fault-proxy.ts';
 import { DATABASE, mysqlRecipe } from '../servers/mysql.ts';
 import { postgresRecipe } from '../servers/postgres.ts';
 import { startOwnServer } from '../servers/server.ts';
@@ -14,6 +13,7 @@ import {
   type Parts,
   StartedBackend,
 } from './backend.ts';
+import { nodeOf, proxiedParts } from './proxied-parts.ts';
 import { clusterParts, redisParts, redlockParts, sentinelParts } from './redis-backends.ts';
 
 /** Starts the servers of a store. */
@@ -47,49 +47,19 @@ async function sqliteParts(): Promise<Parts> {
 
 async function postgresParts(mode: 'lease' | 'advisory'): Promise<Parts> {
   const server = await startOwnServer(postgresRecipe({ settings: { max_connections: '200' } }, true));
-  const urlOf = (port: number): string => `postgres://postgres@127.0.0.1:${port}/postgres?mode=${mode}`;
-  return {
-    url: urlOf(server.port),
-    servers: [server],
-    makeRoute: async () => {
-      const proxy = await startFaultProxy(server.port);
-      return { url: urlOf(proxy.port), proxies: [proxy] };
-    },
-  };
+  return proxiedParts([nodeOf(server)], (address) => `postgres://postgres@${address}/postgres?mode=${mode}`);
 }
 
 async function mysqlParts(): Promise<Parts> {
   const server = await startOwnServer(mysqlRecipe({}, true));
-  const urlOf = (port: number): string => `mysql://root@127.0.0.1:${port}/${DATABASE}`;
-  return {
-    url: urlOf(server.port),
-    servers: [server],
-    makeRoute: async () => {
-      const proxy = await startFaultProxy(server.port);
-      return { url: urlOf(proxy.port), proxies: [proxy] };
-    },
-  };
+  return proxiedParts([nodeOf(server)], (address) => `mysql://root@${address}/${DATABASE}`);
 }
 
 async function etcdParts({ nodes = 1 }: BackendOptions): Promise<Parts> {
-  return membersParts('etcd', await startEtcdMembers({ members: nodes }));
+  return proxiedParts(await startEtcdMembers({ members: nodes }), (addresses) => `etcd://${addresses}`);
 }
 
 async function zookeeperParts({ nodes = 1, isDurable = false }: BackendOptions): Promise<Parts> {
-  return membersParts('zookeeper', await startZookeeperMembers({ members: nodes, isDurable }));
-}
-
-type Members = ReadonlyArray<{ readonly port: number; readonly server: Parts['servers'][number] }>;
-
-function membersParts(scheme: string, members: Members): Parts {
-  const urlOf = (ports: readonly number[]): string =>
-    `${scheme}://${ports.map((port) => `127.0.0.1:${port}`).join(',')}`;
-  return {
-    url: urlOf(members.map(({ port }) => port)),
-    servers: members.map(({ server }) => server),
-    makeRoute: async () => {
-      const proxies = await Promise.all(members.map(({ port }) => startFaultProxy(port)));
-      return { url: urlOf(proxies.map(({ port }) => port)), proxies };
-    },
-  };
+  const members = await startZookeeperMembers({ members: nodes, isDurable });
+  return proxiedParts(members, (addresses) => `zookeeper://${addresses}`);
 }
