@@ -3,6 +3,7 @@ import type { ClaimSummary, EvictAnswer, LockSummary } from '../../api.ts';
 import { postEvict, RequestFailure } from '../data/client.ts';
 import { Metadata, Owner } from '../lock/holders.tsx';
 import { modeWords, USE_WORDS } from '../locks/words.tsx';
+import { Detail } from '../parts/detail.tsx';
 import { Age, Until } from '../parts/ticking.tsx';
 import { VisibleText, visible } from '../parts/visible-text.tsx';
 import { type Outcome, Result } from './result.tsx';
@@ -67,48 +68,28 @@ export function EvictDialog({ lock, claim, onClose }: Props) {
 function Shown({ lock, claim, isHeld }: { lock: LockSummary; claim: ClaimSummary; isHeld: boolean }) {
   return (
     <dl class="details boxed">
-      <div class="wide">
-        <dt>{USE_WORDS[lock.use]}</dt>
-        <dd class="mono wrap">
-          <VisibleText value={lock.name} />
-        </dd>
-      </div>
-      <div class="wide">
-        <dt>Claim</dt>
-        <dd class="mono wrap">
-          <VisibleText value={claim.id} />
-        </dd>
-      </div>
-      <div class="wide">
-        <dt>Owner</dt>
-        <dd>
-          <Owner claim={claim} />
-        </dd>
-      </div>
-      <div>
-        <dt>Fence</dt>
-        <dd class="mono">{claim.fence ?? (isHeld ? 'unknown' : 'none, it waits')}</dd>
-      </div>
-      {isHeld && (
-        <div>
-          <dt>Held for</dt>
-          <dd>
-            <Age sinceMs={claim.heldSinceMs} />
-          </dd>
-        </div>
+      <Detail term={USE_WORDS[lock.use]} class="wide" valueClass="mono wrap">
+        <VisibleText value={lock.name} />
+      </Detail>
+      <Detail term="Claim" class="wide" valueClass="mono wrap">
+        <VisibleText value={claim.id} />
+      </Detail>
+      <Detail term="Owner" class="wide">
+        <Owner claim={claim} />
+      </Detail>
+      <Detail term="Fence" valueClass="mono">
+        {claim.fence ?? (isHeld ? 'unknown' : 'none, it waits')}
+      </Detail>
+      {isHeld ? (
+        <Detail term="Held for">
+          <Age sinceMs={claim.heldSinceMs} />
+        </Detail>
+      ) : (
+        <Detail term="Position expires in">
+          <Until atMs={claim.expiresAtMs} passed="expired" />
+        </Detail>
       )}
-      {!isHeld && (
-        <div>
-          <dt>Position expires in</dt>
-          <dd>
-            <Until atMs={claim.expiresAtMs} passed="expired" />
-          </dd>
-        </div>
-      )}
-      <div>
-        <dt>Asked for</dt>
-        <dd>{modeWords(claim)}</dd>
-      </div>
+      <Detail term="Asked for">{modeWords(claim)}</Detail>
       <Metadata metadata={claim.metadata} />
     </dl>
   );

@@ -1,5 +1,6 @@
 import type { ClaimSummary, Json, LockSummary } from '../../api.ts';
 import { modeWords } from '../locks/words.tsx';
+import { Detail } from '../parts/detail.tsx';
 import { plural } from '../parts/durations.ts';
 import { Age, Lease } from '../parts/ticking.tsx';
 import { VisibleText } from '../parts/visible-text.tsx';
@@ -48,26 +49,16 @@ function Holder({ claim, onEvict }: { claim: ClaimSummary; onEvict: Props['onEvi
       </div>
       <Lease expiresAtMs={claim.expiresAtMs} leaseMs={claim.leaseMs} />
       <dl class="details">
-        <div>
-          <dt>Held for</dt>
-          <dd>
-            <Age sinceMs={claim.heldSinceMs} />
-          </dd>
-        </div>
-        <div>
-          <dt>Fence</dt>
-          <dd class="mono">{claim.fence ?? 'unknown'}</dd>
-        </div>
-        <div>
-          <dt>Asked for</dt>
-          <dd>{modeWords(claim)}</dd>
-        </div>
-        <div class="claim">
-          <dt>Claim</dt>
-          <dd class="mono wrap">
-            <VisibleText value={claim.id} />
-          </dd>
-        </div>
+        <Detail term="Held for">
+          <Age sinceMs={claim.heldSinceMs} />
+        </Detail>
+        <Detail term="Fence" valueClass="mono">
+          {claim.fence ?? 'unknown'}
+        </Detail>
+        <Detail term="Asked for">{modeWords(claim)}</Detail>
+        <Detail term="Claim" class="claim" valueClass="mono wrap">
+          <VisibleText value={claim.id} />
+        </Detail>
         <Metadata metadata={claim.metadata} />
       </dl>
     </li>
@@ -87,16 +78,13 @@ export function Metadata({ metadata }: { metadata: ClaimSummary['metadata'] }) {
   const entries: [string, Json][] = Object.entries(metadata ?? {});
   if (entries.length === 0) return null;
   return (
-    <div class="wide">
-      <dt>Metadata</dt>
-      <dd class="metadata mono">
-        {entries.map(([key, value]) => (
-          <span key={key} class="wrap">
-            <VisibleText class="muted" value={key} />{' '}
-            <VisibleText value={typeof value === 'string' ? value : JSON.stringify(value)} />
-          </span>
-        ))}
-      </dd>
-    </div>
+    <Detail term="Metadata" class="wide" valueClass="metadata mono">
+      {entries.map(([key, value]) => (
+        <span key={key} class="wrap">
+          <VisibleText class="muted" value={key} />{' '}
+          <VisibleText value={typeof value === 'string' ? value : JSON.stringify(value)} />
+        </span>
+      ))}
+    </Detail>
   );
 }
