@@ -1,12 +1,9 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
+import { PruneTimer } from '../shared/prune-timer.ts';
 import { greatest, LockQueue, NOBODY } from '../shared/rows/lock-queue.ts';
 import type { RowReading } from '../shared/rows/lock-row.ts';
 import type { Statements } from './statements.ts';
 
-/** After so many new rows the table is pruned soon, and after fewer in a while. */
-const ROWS = 1_000;
-const SOON_MS = 200;
-const LATER_MS = 60_000;
 /** How many pages of 1,000 rows are looked at each time: more than come, so that the table does not grow. */
 const PAGES = 4;
 export const PAGE_ROWS = 1_000;
@@ -23,56 +20,38 @@ export interface PrunerOptions {
 
 /** Deletes the rows of locks that are not in use any more, as often as new ones are made. */
 export class Pruner {
-  readonly #clock: Clock;
   readonly #statements: Statements;
   readonly #readPage: PrunerOptions['readPage'];
   readonly #run: PrunerOptions['run'];
-  #timer: Timer | null = null;
-  #isRunning = false;
-  #isClosed = false;
-  #made = 0;
+  readonly #timer: PruneTimer;
   /** Where the next page begins. */
   #after = '';
 
   constructor({ clock, statements, readPage, run }: PrunerOptions) {
-    this.#clock = clock;
     this.#statements = statements;
     this.#readPage = readPage;
     this.#run = run;
+    this.#timer = new PruneTimer({ clock, prune: () => this.#prune() });
   }
 
   /** A lock that had no row has one now. */
   onNewRow(): void {
-    this.#made += 1;
-    if (this.#made === ROWS) this.#start(SOON_MS);
-    else if (this.#timer === null) this.#start(LATER_MS);
+    this.#timer.onNewRow();
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#timer.close();
   }
 
-  #start(ms: number): void {
-    if (this.#isRunning || this.#isClosed) return;
-    this.#timer?.cancel();
-    this.#timer = this.#clock.startTimer(ms, () => void this.#prune());
-  }
-
-  async #prune(): Promise<void> {
-    this.#timer = null;
-    this.#isRunning = true;
-    this.#made = 0;
+  async #prune(): Promise<boolean> {
     let isLeft = false;
     try {
-      for (let page = 0; page < PAGES && !this.#isClosed; page += 1)
+      for (let page = 0; page < PAGES && !this.#timer.isClosed; page += 1)
         isLeft = (await this.#prunePage()) || isLeft;
     } catch {
       // Tried again after the next rows. Nothing depends on when.
     }
-    this.#isRunning = false;
-    if (this.#made >= ROWS) this.#start(SOON_MS);
-    else if (this.#made > 0 || isLeft) this.#start(LATER_MS);
+    return isLeft;
   }
 
   /** Whether there were rows that could not be deleted. */

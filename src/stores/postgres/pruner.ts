@@ -1,12 +1,10 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
+import { PruneTimer } from '../shared/prune-timer.ts';
 import type { LeaseBatch } from './lease-batch.ts';
 import type { Schema } from './schema.ts';
 
-/** The tables are pruned soon after ROWS new rows, at once after ROWS_MANY, and else after a minute. */
-const ROWS = 1_000;
+/** The tables are pruned at once after this many new rows. */
 const ROWS_MANY = 2_000;
-const SOON_MS = 200;
-const LATER_MS = 60_000;
 /** How many rows `prune` of `migrations/` deletes at most, and how often it is called in a row. */
 const STEP = 5_000;
 const STEPS_MAX = 10;
@@ -21,49 +19,31 @@ const VACUUM = 'VACUUM (SKIP_LOCKED, TRUNCATE false) holdfast.locks, holdfast.sh
 
 /** Deletes the rows of unused locks, as often as new rows are created. */
 export class Pruner {
-  readonly #clock: Clock;
   readonly #batch: LeaseBatch;
   readonly #schema: Schema;
-  #timer: Timer | null = null;
-  #isSoon = false;
-  #isRunning = false;
-  #made = 0;
+  readonly #timer: PruneTimer;
   #deleted = 0;
-  #isClosed = false;
 
   constructor(clock: Clock, batch: LeaseBatch, schema: Schema) {
-    this.#clock = clock;
     this.#batch = batch;
     this.#schema = schema;
+    this.#timer = new PruneTimer({
+      clock,
+      rowsMany: ROWS_MANY,
+      prune: (isAfterMany) => this.#prune(isAfterMany),
+    });
   }
 
   /** A claim has created the row of a lock. */
   onNewRow(): void {
-    this.#made += 1;
-    if (this.#made >= ROWS_MANY) this.#start(0);
-    else if (this.#made >= ROWS && !this.#isSoon) this.#start(SOON_MS);
-    else if (this.#timer === null) this.#start(LATER_MS);
+    this.#timer.onNewRow();
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#timer.close();
   }
 
-  #start(ms: number): void {
-    if (this.#isRunning || this.#isClosed) return;
-    this.#timer?.cancel();
-    this.#isSoon = ms <= SOON_MS;
-    if (ms === 0) void this.#run();
-    else this.#timer = this.#clock.startTimer(ms, () => void this.#run());
-  }
-
-  async #run(): Promise<void> {
-    const wasSoon = this.#isSoon;
-    this.#timer = null;
-    this.#isSoon = false;
-    this.#isRunning = true;
-    this.#made = 0;
+  async #prune(isAfterMany: boolean): Promise<boolean> {
     let sum = 0;
     try {
       for (let step = 0; step < STEPS_MAX; step += 1) {
@@ -79,12 +59,9 @@ export class Pruner {
       }
     } catch {
       // The next new rows start it again, and it does not matter when.
-    } finally {
-      this.#isRunning = false;
     }
-    if (this.#made >= ROWS) this.#start(this.#made >= ROWS_MANY ? 0 : SOON_MS);
     // Some rows were in use until a moment ago.
-    else if (this.#made > 0 || wasSoon || sum > 0) this.#start(LATER_MS);
+    return isAfterMany || sum > 0;
   }
 
   #ask(text: string): ReturnType<LeaseBatch['add']> {
