@@ -1,13 +1,13 @@
 import type { Clock } from '../../clock.ts';
-import { StoreError } from '../../errors.ts';
-import { Batch } from '../shared/batch.ts';
+import type { Batch } from '../shared/batch.ts';
 import type { Answer, CallInfo, FailedRequest, FailureVerdict } from '../shared/batch-options.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
+import { isSingle, pooledBatch } from '../shared/pooled-batch.ts';
 import type { LockQueue } from '../shared/rows/lock-queue.ts';
 import type { RowReading } from '../shared/rows/lock-row.ts';
 import { applyOperations, type RowAccess, type RowView } from '../shared/rows/row-operations.ts';
 import type { Connection } from './connection.ts';
-import { errorNumberOf, failureOf, isReadOnly, notBegun, unanswered } from './failure.ts';
+import { errorNumberOf, failureOf, isReadOnly, notBegun } from './failure.ts';
 import { type LeaseOperation, readingOf, type Statement, writtenRow } from './lease-statement.ts';
 import type { Statements } from './statements.ts';
 
@@ -28,7 +28,6 @@ export interface LeaseBatchOptions {
   onMissing(): void;
 }
 
-const ITEMS_MAX = 128;
 /** A column cannot be NULL: see `WRITE`. */
 const CHANGED = 1048;
 /** Deadlock, snapshot too old, to be prepared again: nothing was done, and the next try may succeed. */
@@ -39,32 +38,19 @@ const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
 const MISSING = new Set([1049, 1146]);
 
 /**
- * The only queue between the store and the server. An operation that travels by itself is one statement
- * where it can be; else the rows of all locks are read, changed here and written back.
+ * An operation that travels by itself is one statement where it can be; else the rows of all locks are
+ * read, changed here and written back.
  */
 export function leaseBatch(options: LeaseBatchOptions): LeaseBatch {
   const { clock, pool } = options;
-  return new Batch<LeaseRequest, unknown>({
+  return pooledBatch<LeaseRequest, unknown>({
     clock,
-    itemsMax: ITEMS_MAX,
-    callsMax: Number.POSITIVE_INFINITY,
-    gathersTick: true,
-    isReady: () => pool.hasFree,
-    whenReady: (callback) => pool.whenFree(callback),
-    isAlone: isSingle,
-    orderBy: (request) => (isSingle(request) ? '' : request.name),
+    label: 'MySQL',
+    pool,
     send: (requests, call) => send(options, requests, call),
     onFailure,
-    errors: {
-      notSent: () => new StoreError('MySQL: not sent within the time limit', { applied: 'no' }),
-      noAnswer: unanswered,
-      failed: failureOf,
-    },
+    failureOf,
   });
-}
-
-function isSingle(request: LeaseRequest): request is SingleStatement {
-  return 'text' in request;
 }
 
 async function send(

@@ -1,7 +1,8 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import { Batch } from '../shared/batch.ts';
+import type { Batch } from '../shared/batch.ts';
 import type { Answer, CallInfo, FailedRequest, FailureVerdict } from '../shared/batch-options.ts';
+import { isSingle, pooledBatch } from '../shared/pooled-batch.ts';
 import type { ConnectionPool } from './connection-pool.ts';
 import type { Row, Statement } from './driver-connection.ts';
 import { failureOf, sqlStateOf } from './failure.ts';
@@ -26,8 +27,6 @@ export interface LeaseBatchOptions extends Pick<StatementContext, 'queueMax'> {
   readonly channel: () => string | null;
 }
 
-/** The most operations in a statement: its rows stay locked until it has committed. */
-const ITEMS_MAX = 128;
 /** Delays of an operation that found its row locked by another session. */
 const BUSY_MS = { min: 1, max: 40 };
 const BUSY_TRIES_AT_ONCE = 3;
@@ -40,35 +39,17 @@ const ONE_FAILED = /^(22|23|54)/;
 /** The schema, a table or a function does not exist. */
 const MISSING = new Set(['3F000', '42P01', '42883']);
 
-/**
- * The only queue between the store and the server: a connection that becomes free takes the next
- * statement from it. The operations of a statement are sorted by name, so that two statements cannot
- * deadlock.
- */
+/** The operations of a call are one statement. */
 export function leaseBatch(options: LeaseBatchOptions): LeaseBatch {
   const { clock, pool } = options;
-  return new Batch<LeaseRequest, readonly Row[]>({
+  return pooledBatch<LeaseRequest, readonly Row[]>({
     clock,
-    itemsMax: ITEMS_MAX,
-    callsMax: Number.POSITIVE_INFINITY,
-    gathersTick: true,
-    isReady: () => pool.hasFree,
-    whenReady: (callback) => pool.whenFree(callback),
-    isAlone: isSingle,
-    orderBy: (request) => (isSingle(request) ? '' : request.name),
+    label: 'PostgreSQL',
+    pool,
     send: (requests, call) => send(options, requests, call),
     onFailure,
-    errors: {
-      notSent: () => new StoreError('PostgreSQL: not sent within the time limit', { applied: 'no' }),
-      noAnswer: () =>
-        new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' }),
-      failed: failureOf,
-    },
+    failureOf,
   });
-}
-
-function isSingle(request: LeaseRequest): request is SingleStatement {
-  return 'text' in request;
 }
 
 function isAwaited(request: LeaseRequest): boolean {
