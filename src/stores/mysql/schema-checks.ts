@@ -1,4 +1,5 @@
 import { fail, ok, unknown, type Verdict } from '../../store/finding.ts';
+import { judgePrivileges } from '../shared/privileges.ts';
 import type { Connection } from './connection.ts';
 import { errorNumberOf } from './failure.ts';
 import { appliedIn, MAY_NOT, NO_SUCH_TABLE } from './migrate.ts';
@@ -89,11 +90,5 @@ export async function checkPrivileges(connection: Connection, schema: Schema): P
       missing.push(schema.sql(privilege));
     }
   }
-  if (missing.length === 0)
-    return ok('this user has every privilege that the store needs', 'Locks can be acquired and released.');
-  return fail(
-    `this user lacks ${missing.join(', ')}`,
-    'Commands fail with a StoreError: locks cannot be acquired, or cannot be renewed and released.',
-    'Grant the privileges that docs/stores/mysql.md lists.',
-  );
+  return judgePrivileges('this user', missing, 'docs/stores/mysql.md');
 }

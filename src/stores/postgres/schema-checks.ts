@@ -1,4 +1,5 @@
 import { fail, ok, unknown, type Verdict } from '../../store/finding.ts';
+import { judgePrivileges } from '../shared/privileges.ts';
 import type { Connection } from './connection.ts';
 import { appliedIn } from './migrate.ts';
 import type { Schema } from './schema.ts';
@@ -94,11 +95,5 @@ export async function checkPrivileges(
   const column = (n: number): string => `{${pairs.map((pair) => pair[n]).join(',')}}`;
   const rows = await connection.run({ text: MISSING_PRIVILEGES, values: [column(0), column(1), schemaId] });
   missing.push(...rows.map(([privilege]) => privilege ?? ''));
-  if (missing.length === 0)
-    return ok('this role has every privilege that the store needs', 'Locks can be acquired and released.');
-  return fail(
-    `this role lacks ${missing.join(', ')}`,
-    'Commands fail with a StoreError: locks cannot be acquired, or cannot be renewed and released.',
-    'Grant the privileges that docs/stores/postgres.md lists.',
-  );
+  return judgePrivileges('this role', missing, 'docs/stores/postgres.md');
 }
