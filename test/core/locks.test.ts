@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { createLocks, memoryStore, openLocks } from '../../src/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('inspecting', () => {
@@ -58,15 +59,7 @@ describe('inspecting', () => {
 
   it('shows the claim and the note of a foreign program as far as they are known', async () => {
     const { locks, store } = makeWorld();
-    await store.claim({
-      name: 'a',
-      id: 'deadbeef',
-      mode: { kind: 'exclusive' },
-      ttlMs: 1_000,
-      wait: false,
-      note: '[1',
-      fenceAbove: 0n,
-    });
+    await store.claim(request('a', { id: 'deadbeef', ttlMs: 1_000, note: '[1' }));
     expect((await locks().inspect('a')).holders).toMatchObject([
       { id: 'deadbeef', owner: null, metadata: null },
     ]);

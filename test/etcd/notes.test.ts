@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { ClaimOutcome, Store } from '../../src/store/store.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { startOneMember } from './one-member.ts';
 
@@ -30,17 +31,11 @@ class Caller {
   }
 
   claim(): Promise<ClaimOutcome> {
-    const terms = {
-      mode: { kind: 'exclusive' },
-      ttlMs: 30_000,
-      wait: true,
-      note: '',
-      fenceAbove: 0n,
-    } as const;
+    const wanted = request(this.#name, { id: this.#id, ttlMs: 30_000, wait: true });
     const wake = (): void => {
       this.wakeUps += 1;
     };
-    return this.#store.claim({ name: this.#name, id: this.#id, ...terms }, undefined, { wake });
+    return this.#store.claim(wanted, undefined, { wake });
   }
 
   async renew(note?: string): Promise<void> {

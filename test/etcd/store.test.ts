@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { counted } from '../../bench/etcd/counted.ts';
 import { createLocks, type Locks, type LocksOptions } from '../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
+import { permits, request } from '../../src/testing/store-case.ts';
 import { later } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
 import { startOneMember } from './one-member.ts';
@@ -42,18 +43,10 @@ describe.concurrent('leases', () => {
       const store = etcdStore(cluster.client());
       atTheEnd(() => store.close());
       const name = `waits-${ttlMs}`;
-      const request = {
-        name,
-        id: 'waiter#1',
-        mode: { kind: 'exclusive' },
-        ttlMs,
-        wait: true,
-        note: '',
-        fenceAbove: 0n,
-      } as const;
+      const wanted = request(name, { id: 'waiter#1', ttlMs, wait: true });
       const holder = await open().mutex(name).acquire({ ttlMs: 60_000 });
       const askedAt = performance.now();
-      expect(await store.claim(request)).toMatchObject({ granted: false });
+      expect(await store.claim(wanted)).toMatchObject({ granted: false });
       const lease = (await keysOf(name)).find(({ key }) => key.endsWith('waiter#1'))?.lease ?? '0';
       const { grantedTTL } = await direct.leaseClient.leaseTimeToLive({ ID: lease });
       expect(Number(grantedTTL)).toBe(seconds);
@@ -291,19 +284,10 @@ describe.concurrent('queues', () => {
   it('more permits than one page of claims are counted correctly', async () => {
     const store = etcdStore(cluster.client());
     atTheEnd(() => store.close());
-    const request = (n: number) =>
-      ({
-        name: 'pages',
-        id: `p#${n}`,
-        mode: { kind: 'permits', count: 1, of: 600 },
-        ttlMs: 60_000,
-        wait: false,
-        note: '',
-        fenceAbove: 0n,
-      }) as const;
+    const claim = (n: number) => store.claim(request('pages', { id: `p#${n}`, mode: permits(1, 600) }));
     let granted = 0;
     for (let from = 0; from < 620; from += 20) {
-      const some = Array.from({ length: 20 }, (_, n) => store.claim(request(from + n)));
+      const some = Array.from({ length: 20 }, (_, n) => claim(from + n));
       granted += (await Promise.all(some)).filter((outcome) => outcome.granted).length;
     }
     expect(granted).toBe(600);

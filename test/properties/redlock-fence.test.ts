@@ -5,6 +5,7 @@ import type { NodeVote, RedlockNode, VoteRequest } from '../../src/stores/redloc
 import { RedlockStore } from '../../src/stores/redlock/redlock-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { maxOfTheVotes } from '../redlock/support/forwarding.ts';
 
 /** A model of `scripts/vote.lua` and `scripts/merge.lua` whose leases end when the schedule says so. */
@@ -112,14 +113,7 @@ class Client {
   async #claim(): Promise<void> {
     const before = [...this.#fences];
     const ref = { name: 'x', id: `c#00000000000${this.#number}.${this.#claims++}` };
-    const outcome = await this.#store.claim({
-      ...ref,
-      mode: { kind: 'exclusive' },
-      ttlMs: 30_000,
-      wait: false,
-      note: '',
-      fenceAbove: 0n,
-    });
+    const outcome = await this.#store.claim(request(ref.name, { id: ref.id, ttlMs: 30_000 }));
     if (!outcome.granted) return;
     const { fence } = outcome;
     if (before.some((earlier) => earlier >= fence) || this.#fences.includes(fence)) this.broken += 1;

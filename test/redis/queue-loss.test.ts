@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { redisStore } from '../../src/stores/redis/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { openClient } from '../support/clients/redis-clients.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
@@ -13,16 +14,7 @@ it('a waiter whose queue key was deleted, but not its info key, is served before
   const { client, close } = await openClient('ioredis', stage.server.url);
   const store = redisStore(client);
   const name = 'vanished';
-  const claim = (id: string) =>
-    store.claim({
-      name,
-      id,
-      mode: { kind: 'exclusive' },
-      ttlMs: 30_000,
-      wait: true,
-      note: '',
-      fenceAbove: 0n,
-    });
+  const claim = (id: string) => store.claim(request(name, { id, ttlMs: 30_000, wait: true }));
   const holder = async (): Promise<string | undefined> =>
     (await store.read(name)).find(({ granted }) => granted)?.id;
   expect((await claim('holder')).granted).toBe(true);

@@ -2,16 +2,9 @@ import { expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.ts';
 import { memoryStore } from '../../src/index.ts';
 import { ReplicatedStore, type Replicating } from '../../src/stores/redis/replicated-store.ts';
+import { request } from '../../src/testing/store-case.ts';
 
-const request = {
-  name: 'a',
-  id: 'one',
-  mode: { kind: 'exclusive' },
-  ttlMs: 10_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('a', { id: 'one', ttlMs: 10_000 });
 
 /** A store whose replicas have received nothing. */
 function unreplicated(release: Replicating['release'] | null): Replicating {
@@ -26,7 +19,7 @@ function unreplicated(release: Replicating['release'] | null): Replicating {
 
 it('a grant that too few replicas have is given back, and is then known to be gone', async () => {
   const store = new ReplicatedStore(unreplicated(null), 1);
-  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await expect(store.claim(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
 });
 
 it('if the grant could not be given back, the outcome is unknown', async () => {
@@ -37,5 +30,5 @@ it('if the grant could not be given back, the outcome is unknown', async () => {
     }),
     1,
   );
-  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown', cause: cut });
+  await expect(store.claim(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown', cause: cut });
 });

@@ -4,6 +4,7 @@ import type { ClaimRef } from '../../src/store/store.ts';
 import type { NodeVote, RedlockNode, VoteRequest } from '../../src/stores/redlock/node.ts';
 import { RedlockStore } from '../../src/stores/redlock/redlock-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 
 /** A node that can be cut off. Commands to it then wait for the connection, or until their time limit. */
 class CutNode implements Partial<RedlockNode> {
@@ -60,15 +61,7 @@ class CutNode implements Partial<RedlockNode> {
   }
 }
 
-const request = {
-  name: 'x',
-  id: 'ours',
-  mode: { kind: 'exclusive' },
-  ttlMs: 86_400_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { id: 'ours', ttlMs: 86_400_000 });
 
 function storeOf(nodes: readonly CutNode[]) {
   const clock = virtualClock();
@@ -86,7 +79,7 @@ it('a claim without a majority is taken back from a node that was cut off', asyn
   for (const [n, other] of others.entries()) other.holder = `another ${n}`;
   first.cut();
   const { clock, store } = storeOf(nodes);
-  const asked = store.claim(request);
+  const asked = store.claim(wanted);
   await clock.advance(1_000);
   expect(await asked).toMatchObject({ granted: false });
   expect([first.holder, second.holder]).toEqual(['ours', null]);
@@ -110,7 +103,7 @@ it('a claim that is given up while the nodes agree on its fence has an unknown o
     };
   }
   const { store } = storeOf(nodes);
-  const claim = store.claim(request, controller.signal);
+  const claim = store.claim(wanted, controller.signal);
   await expect(claim).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => 'ours'));
 });
@@ -126,15 +119,15 @@ it('a claim that is released before the last node has answered a renewal is not 
         return { held: node.holder === claim.id, validForMs: 86_400_000 };
       },
       read: async () =>
-        node.holder === null ? [] : [{ id: node.holder, granted: true, mode: request.mode, fence: 1n }],
+        node.holder === null ? [] : [{ id: node.holder, granted: true, mode: wanted.mode, fence: 1n }],
     });
   }
   const { clock, store } = storeOf(nodes);
-  expect(await store.claim(request)).toMatchObject({ granted: true });
+  expect(await store.claim(wanted)).toMatchObject({ granted: true });
   const forgetful = nodes[4] as CutNode;
   forgetful.holder = null;
-  expect(await store.renew(request, { ttlMs: 86_400_000 })).toMatchObject({ held: true });
-  expect(await store.release(request)).toBe(true);
+  expect(await store.renew(wanted, { ttlMs: 86_400_000 })).toMatchObject({ held: true });
+  expect(await store.release(wanted)).toBe(true);
   for (const answer of answers) answer();
   await clock.advance(1_000);
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
@@ -149,7 +142,7 @@ it('a fence is refused if a double cannot represent the next one', async () => {
     };
   }
   const { store } = storeOf(nodes);
-  await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await expect(store.claim(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
 });
 
@@ -157,5 +150,5 @@ it('a claim that all nodes have refused is refused, also if it was given up', as
   const nodes = five();
   for (const node of nodes) node.holder = 'another';
   const { store } = storeOf(nodes);
-  expect(await store.claim(request, AbortSignal.abort())).toMatchObject({ granted: false });
+  expect(await store.claim(wanted, AbortSignal.abort())).toMatchObject({ granted: false });
 });

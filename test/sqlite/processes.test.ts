@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { createLocks, type Store } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
@@ -86,15 +87,7 @@ describe('many processes on one file', () => {
     const path = folder.file('idle.db');
     const holder = sqliteStore(path);
     const waiting = sqliteStore(path);
-    await holder.claim({
-      name: 'x',
-      id: 'a',
-      mode: { kind: 'exclusive' },
-      ttlMs: 30_000,
-      wait: false,
-      note: '',
-      fenceAbove: 0n,
-    });
+    await holder.claim(request('x', { ttlMs: 30_000 }));
     let claims = 0;
     const counted = new Proxy(waiting, {
       get(store, key: keyof Store) {

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { runtimes } from './support/runtimes.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
@@ -8,14 +9,7 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  mode: { kind: 'exclusive' },
-  ttlMs: 30_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { ttlMs: 30_000 });
 
 // Their monotonic clocks start with each process, so no two processes agree on when a lease ends.
 describe.each(runtimes())('$name', ({ name, binary, args }) => {
@@ -29,7 +23,7 @@ describe.each(runtimes())('$name', ({ name, binary, args }) => {
       () => false,
     );
     const store = sqliteStore(path);
-    const { granted: here } = await store.claim({ ...request, id: 'a' });
+    const { granted: here } = await store.claim({ ...wanted, id: 'a' });
     await store.close();
     expect({ there, here }).not.toEqual({ there: true, here: true });
   });

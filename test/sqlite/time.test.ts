@@ -6,6 +6,7 @@ import { hostOf } from '../../src/stores/sqlite/host.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { SqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { openWith } from './support/libraries.ts';
 import { startWorker } from './support/workers.ts';
@@ -13,14 +14,7 @@ import { startWorker } from './support/workers.ts';
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  mode: { kind: 'exclusive' },
-  ttlMs: 10_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { ttlMs: 10_000 });
 
 /** A host whose clocks a test sets. */
 class FakeHost implements Host {
@@ -38,7 +32,7 @@ class FakeHost implements Host {
 }
 
 async function fenceOf(store: Store, id: string, fenceAbove = 0n): Promise<bigint> {
-  const outcome = await store.claim({ ...request, id, fenceAbove });
+  const outcome = await store.claim({ ...wanted, id, fenceAbove });
   if (!outcome.granted) throw new Error('refused');
   return outcome.fence;
 }
@@ -47,14 +41,14 @@ describe('clocks that jump', () => {
   it('the wall clock may jump by hours: leases count by the monotonic clock of the host', async () => {
     const host = new FakeHost();
     const store = new SqliteStore(folder.file('wall.db'), {}, host);
-    await store.claim({ ...request, id: 'a' });
+    await store.claim({ ...wanted, id: 'a' });
     for (const hours of [5, -9]) {
       host.wall += hours * 3_600_000;
-      expect((await store.claim({ ...request, id: 'b' })).granted).toBe(false);
+      expect((await store.claim({ ...wanted, id: 'b' })).granted).toBe(false);
       expect((await store.renew({ name: 'x', id: 'a' }, { ttlMs: 10_000 })).held).toBe(true);
     }
     host.ms += 10_001;
-    expect((await store.claim({ ...request, id: 'b' })).granted).toBe(true);
+    expect((await store.claim({ ...wanted, id: 'b' })).granted).toBe(true);
     await store.close();
   });
 
@@ -89,11 +83,11 @@ describe('clocks that jump', () => {
   it('where no greater fence can be counted, a claim is refused and nothing else fails with it', async () => {
     const store = sqliteStore(folder.file('last-fence.db'));
     const ref = { name: 'y', id: 'a' };
-    await store.claim({ ...request, ...ref });
+    await store.claim({ ...wanted, ...ref });
     expect(await fenceOf(store, 'b', 2n ** 63n - 2n)).toBe(2n ** 63n - 1n);
     const [free, again, renewed] = await Promise.allSettled([
-      store.claim({ ...request, name: 'z', id: 'c' }),
-      store.claim({ ...request, id: 'b' }),
+      store.claim({ ...wanted, name: 'z', id: 'c' }),
+      store.claim({ ...wanted, id: 'b' }),
       store.renew(ref, { ttlMs: 10_000 }),
     ]);
     expect(free).toMatchObject({ reason: { code: 'STORE', applied: 'no' } });
@@ -110,10 +104,10 @@ describe('clocks that jump', () => {
     for (let lateMs = -6; lateMs <= 0; lateMs += 1) {
       const name = `late by ${lateMs} ms`;
       const begunMs = host.ms + 1;
-      await store.claim({ ...request, name, id: 'a', ttlMs: 100 });
+      await store.claim({ ...wanted, name, id: 'a', ttlMs: 100 });
       host.ms = begunMs + 100 + lateMs;
-      expect(await store.claim({ ...request, name, id: 'a', ttlMs: 100 })).toMatchObject({ granted: true });
-      expect(await store.claim({ ...request, name, id: 'b' })).toMatchObject({ granted: false });
+      expect(await store.claim({ ...wanted, name, id: 'a', ttlMs: 100 })).toMatchObject({ granted: true });
+      expect(await store.claim({ ...wanted, name, id: 'b' })).toMatchObject({ granted: false });
     }
     await store.close();
   });
@@ -122,16 +116,16 @@ describe('clocks that jump', () => {
     const host = new FakeHost();
     const path = folder.file('boot.db');
     const before = new SqliteStore(path, {}, host);
-    await before.claim({ ...request, id: 'a', ttlMs: 60_000 });
+    await before.claim({ ...wanted, id: 'a', ttlMs: 60_000 });
     await before.close();
     host.bootId = 'second boot';
     host.ms = 5_000;
     host.wall += 30_000;
     const after = new SqliteStore(path, {}, host);
-    expect((await after.claim({ ...request, id: 'b' })).granted).toBe(false);
+    expect((await after.claim({ ...wanted, id: 'b' })).granted).toBe(false);
     expect(await after.read('x')).toMatchObject([{ id: 'a', expiresInMs: 30_000, heldForMs: null }]);
     host.wall += 30_001;
-    expect((await after.claim({ ...request, id: 'b' })).granted).toBe(true);
+    expect((await after.claim({ ...wanted, id: 'b' })).granted).toBe(true);
     await after.close();
   });
 
@@ -153,7 +147,7 @@ describe('clocks that jump', () => {
     // A process whose monotonic clock is a week ahead must not take our lease for expired.
     const path = folder.file('namespace.db');
     const store = sqliteStore(path);
-    await store.claim({ ...request, id: 'a' });
+    await store.claim({ ...wanted, id: 'a' });
     const under = ['unshare', '--user', '--map-root-user', '--time', '--monotonic', '604800', '--fork'];
     const worker = await startWorker(path, ['try', 'x'], { under });
     expect(await worker.said('granted')).toEqual({ granted: null });
@@ -166,7 +160,7 @@ describe('what finished locks leave behind', () => {
   it('is pruned, and the fence counter is kept', async () => {
     const path = folder.file('prune.db');
     const store = sqliteStore(path);
-    for (let n = 0; n < 300; n += 1) await store.claim({ ...request, name: `once ${n}`, id: 'a', ttlMs: 1 });
+    for (let n = 0; n < 300; n += 1) await store.claim({ ...wanted, name: `once ${n}`, id: 'a', ttlMs: 1 });
     await new Promise((resolve) => setTimeout(resolve, 10));
     const last = await fenceOf(store, 'last');
     await store.close();
@@ -186,7 +180,7 @@ describe('what finished locks leave behind', () => {
     const store = sqliteStore(path);
     const { statSync } = await import('node:fs');
     for (let n = 0; n < 6_000; n += 1) {
-      await store.claim({ ...request, id: `${n}` });
+      await store.claim({ ...wanted, id: `${n}` });
       await store.release({ name: 'x', id: `${n}` });
     }
     expect(statSync(`${path}-wal`).size).toBeLessThan(8_000_000);

@@ -4,6 +4,7 @@ import { counted } from '../../bench/zookeeper/counted.ts';
 import { createLocks, type Locks } from '../../src/index.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../etcd/cleanup.ts';
 import { nodesOf, until } from '../faults/zookeeper/witness.ts';
@@ -193,14 +194,8 @@ describe('a claim whose reply was lost', () => {
     });
     const store = zookeeperStore(losing);
     atTheEnd(() => store.close());
-    const terms = {
-      name: 'rebuilt',
-      id: 'a#1',
-      mode: { kind: 'exclusive' },
-      ttlMs: 60_000,
-      note: '',
-    } as const;
-    const ask = () => store.claim({ ...terms, wait: true, fenceAbove: 2n ** 62n });
+    const wanted = request('rebuilt', { id: 'a#1', wait: true, fenceAbove: 2n ** 62n });
+    const ask = () => store.claim(wanted);
     await expect(ask()).rejects.toMatchObject({ applied: 'unknown' });
     await expect(ask()).rejects.toMatchObject({
       applied: 'no',
@@ -214,8 +209,7 @@ describe('a queue that is almost full', () => {
   it('of several claims that come at once, as many stay as there is room for', async () => {
     const stores = [1, 2].map(() => zookeeperStore(ensemble.client({ sessionMs: 5_000 }), { queueMax: 2 }));
     atTheEnd(async () => void (await Promise.all(stores.map((store) => store.close()))));
-    const terms = { name: 'bound', mode: { kind: 'exclusive' }, ttlMs: 60_000, note: '' } as const;
-    const ask = (n: number) => stores[n % 2]?.claim({ ...terms, id: `a#${n}`, wait: true, fenceAbove: 0n });
+    const ask = (n: number) => stores[n % 2]?.claim(request('bound', { id: `a#${n}`, wait: true }));
     await ask(0);
     const came = await Promise.allSettled([1, 2, 3, 4, 5, 6].map(ask));
     expect(came.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);

@@ -3,6 +3,7 @@ import type { Etcd3 } from 'etcd3';
 import { describe, expect, it, vi } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../../src/stores/etcd/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { startOneMember } from '../../etcd/one-member.ts';
 import { startEtcdCluster } from '../../support/servers/etcd.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
@@ -55,17 +56,9 @@ describe.concurrent('a request arrives late', () => {
     const locks = createLocks(store, { ttlMs: 3_000 });
     atTheEnd(() => locks.close({ drainMs: 0 }));
     const other = await locks.mutex('goes-on').acquire();
-    const request = {
-      name: 'unwanted',
-      id: 'me#1',
-      mode: { kind: 'exclusive' },
-      ttlMs: 3_000,
-      wait: false,
-      note: '',
-      fenceAbove: 0n,
-    } as const;
-    await expect(store.claim(request)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
-    expect(await store.release(request)).toBe(false);
+    const wanted = request('unwanted', { id: 'me#1', ttlMs: 3_000 });
+    await expect(store.claim(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    expect(await store.release(wanted)).toBe(false);
     await arrived();
     expect(await isThere('unwanted')).toBe(true);
     const appearedAt = performance.now();
@@ -180,17 +173,11 @@ describe.concurrent('a request arrives late', () => {
     };
     const { leaseClient, watchClient } = client;
     const store = etcdStore({ kv: { txn }, leaseClient, watchClient });
-    const request = {
-      name: 'quiet',
-      id: 'me#1',
-      mode: { kind: 'exclusive' },
-      note: '',
-      fenceAbove: 0n,
-    } as const;
-    const claim = () => store.claim({ ...request, ttlMs: 10_000, wait: true });
+    const wanted = request('quiet', { id: 'me#1', ttlMs: 10_000, wait: true });
+    const claim = () => store.claim(wanted);
     await expect(claim()).rejects.toMatchObject({ applied: 'unknown' });
     expect(await claim()).toMatchObject({ granted: true });
-    expect(await store.release(request)).toBe(true);
+    expect(await store.release(wanted)).toBe(true);
     await store.close();
     await quiet.stop();
   });

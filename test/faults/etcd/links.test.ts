@@ -3,6 +3,7 @@ import type { Etcd3 } from 'etcd3';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
@@ -189,20 +190,11 @@ describe.concurrent('leases are revoked and keys are deleted from outside', () =
   it('row 49: a waiter whose lease was revoked is not granted, and enters the queue again', async () => {
     const store = etcdStore(cluster.client());
     atTheEnd(() => store.close());
-    const request = (id: string) =>
-      ({
-        name: 'revoked-waiter',
-        id,
-        mode: { kind: 'exclusive' },
-        ttlMs: 20_000,
-        wait: true,
-        note: '',
-        fenceAbove: 0n,
-      }) as const;
+    const wanted = (id: string) => request('revoked-waiter', { id, ttlMs: 20_000, wait: true });
     // Each has a client of its own, so that they share no lease.
     const others = [etcdStore(cluster.client()), etcdStore(cluster.client())] as const;
     atTheEnd(async () => void (await Promise.all(others.map((other) => other.close()))));
-    const [holder, waiter, later] = [request('holder#a'), request('waiter#b'), request('later#c')];
+    const [holder, waiter, later] = [wanted('holder#a'), wanted('waiter#b'), wanted('later#c')];
     await others[0].claim(holder);
     let woken = 0;
     const wake = (): void => {

@@ -3,6 +3,7 @@ import type { Etcd3 } from 'etcd3';
 import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import type { EtcdMember } from '../../../src/torture/servers/etcd.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
@@ -189,17 +190,10 @@ describe.concurrent('a member of etcd fails', () => {
   }, async () => {
     await using rebuilt = await startEtcdCluster({ members: 1 });
     const store = etcdStore(rebuilt.client());
-    const request = {
-      name: 'rebuilt',
-      id: 'me#1',
-      mode: { kind: 'exclusive' },
-      ttlMs: 5_000,
-      note: '',
-      // Far above what a cluster that has just been started gives.
-      fenceAbove: 1_000_000n,
-    } as const;
+    // Far above what a cluster that has just been started gives.
+    const wanted = request('rebuilt', { ttlMs: 5_000, fenceAbove: 1_000_000n });
     for (const wait of [false, true]) {
-      await expect(store.claim({ ...request, wait })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+      await expect(store.claim({ ...wanted, wait })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
       expect(await store.read('rebuilt')).toEqual([]);
     }
     await store.close();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
@@ -100,24 +101,15 @@ it('row 35: the server clock starts at 0, as without a battery: fences still ris
 it('a queue position of a claim that does not ask again expires', async () => {
   shim.set(0);
   const store = redisStore(stage.admin);
-  const request = (id: string, ttlMs: number) =>
-    ({
-      name: 'places',
-      id,
-      mode: { kind: 'exclusive' },
-      ttlMs,
-      wait: true,
-      note: '',
-      fenceAbove: 0n,
-    }) as const;
-  expect(await store.claim(request('holder', 600_000))).toMatchObject({ granted: true });
-  expect(await store.claim(request('silent', 1_000))).toMatchObject({ granted: false });
-  const kept = await store.claim(request('asking', 1_000));
+  const claim = (id: string, ttlMs: number) => store.claim(request('places', { id, ttlMs, wait: true }));
+  expect(await claim('holder', 600_000)).toMatchObject({ granted: true });
+  expect(await claim('silent', 1_000)).toMatchObject({ granted: false });
+  const kept = await claim('asking', 1_000);
   expect(kept).toMatchObject({ granted: false });
   if (!kept.granted) expect(kept.retryAfterMs).toBeLessThan(120_000);
   // A queue position lives for two minutes after each claim.
   shim.set(100);
-  await store.claim(request('asking', 1_000));
+  await claim('asking', 1_000);
   shim.set(130);
   expect((await store.read('places')).map(({ id }) => id)).toEqual(['holder', 'asking']);
   await store.release({ name: 'places', id: 'holder' });
@@ -130,10 +122,10 @@ it('a queue position of a claim that does not ask again expires', async () => {
 it('keys of a crashed process expire by themselves', async () => {
   shim.set(0);
   const store = redisStore(stage.admin);
-  const request = { name: 'left', ttlMs: 30_000, wait: true, note: '{"a":1}', fenceAbove: 0n } as const;
-  for (const id of ['a', 'b']) await store.claim({ ...request, id, mode: { kind: 'shared' } });
-  await store.claim({ ...request, id: 'c', mode: { kind: 'exclusive' } });
-  await store.claim({ ...request, name: 'left alone', id: 'd', mode: { kind: 'exclusive' } });
+  const wanted = request('left', { ttlMs: 30_000, wait: true, note: '{"a":1}' });
+  for (const id of ['a', 'b']) await store.claim({ ...wanted, id, mode: { kind: 'shared' } });
+  await store.claim({ ...wanted, id: 'c' });
+  await store.claim({ ...wanted, name: 'left alone', id: 'd' });
   expect((await stage.admin.keys('*left*')).length).toBe(5);
   shim.set(15 * 60);
   expect(await stage.admin.keys('*left*')).toEqual([]);

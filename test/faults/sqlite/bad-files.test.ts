@@ -12,6 +12,7 @@ import {
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { checkFile } from '../../../src/stores/sqlite/file-check.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { openWith } from '../../sqlite/support/libraries.ts';
 import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
@@ -20,15 +21,7 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  id: 'a',
-  mode: { kind: 'exclusive' },
-  ttlMs: 30_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { id: 'a', ttlMs: 30_000 });
 const NOBODY = 65_534;
 
 describe('what can never work says so, and changes nothing', () => {
@@ -50,7 +43,7 @@ describe('what can never work says so, and changes nothing', () => {
   it('a second name of a file that is in use', async () => {
     const [path, other] = [folder.file('in-use.db'), folder.file('in-use-link.db')];
     const store = sqliteStore(path);
-    expect((await store.claim(request)).granted).toBe(true);
+    expect((await store.claim(wanted)).granted).toBe(true);
     linkSync(path, other);
     expect(() => sqliteStore(other)).toThrow(/hard link/);
     await store.close();
@@ -73,7 +66,7 @@ describe('what can never work says so, and changes nothing', () => {
   it('a damaged database', async () => {
     const path = folder.file('damaged.db');
     const store = sqliteStore(path);
-    for (let n = 0; n < 200; n += 1) await store.claim({ ...request, name: `lock ${n}`, id: `${n}` });
+    for (let n = 0; n < 200; n += 1) await store.claim({ ...wanted, name: `lock ${n}`, id: `${n}` });
     await store.close();
     const database = openWith('libsql', path);
     database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
@@ -126,16 +119,16 @@ describe('a link to the file', () => {
     symlinkSync(`${elsewhere}/link.db`, `${elsewhere}/link to link.db`);
     const linked = sqliteStore(`${elsewhere}/link to link.db`);
     const plain = sqliteStore(`${home}/locks.db`);
-    expect(await linked.claim({ ...request, id: 'a' })).toMatchObject({ granted: true });
+    expect(await linked.claim({ ...wanted, id: 'a' })).toMatchObject({ granted: true });
     let wake = (): void => {};
     const woken = new Promise<void>((resolve) => {
       wake = () => resolve();
     });
-    const second = { ...request, id: 'b', wait: true };
+    const second = { ...wanted, id: 'b', wait: true };
     expect(await plain.claim(second, undefined, { wake })).toMatchObject({ granted: false });
     await linked.release({ name: 'x', id: 'a' });
     await woken;
-    expect(await plain.claim({ ...request, id: 'b', wait: true })).toMatchObject({ granted: true });
+    expect(await plain.claim({ ...wanted, id: 'b', wait: true })).toMatchObject({ granted: true });
     await Promise.all([linked.close(), plain.close()]);
     expect(readdirSync(elsewhere).sort()).toEqual(['link to link.db', 'link.db']);
   });

@@ -2,6 +2,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { openWith } from '../../sqlite/support/libraries.ts';
 import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
@@ -10,14 +11,7 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  mode: { kind: 'exclusive' },
-  ttlMs: 30_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { ttlMs: 30_000 });
 
 it('a process that reads the file, and so drops its locks, is never one of two holders', async () => {
   const path = folder.file('dropped.db');
@@ -50,14 +44,14 @@ it('a process that reads the file, and so drops its locks, is never one of two h
 it('a database that is removed while it is open is made anew, and its fences go on', async () => {
   const path = folder.file('removed.db');
   const store = sqliteStore(path);
-  const first = await store.claim({ ...request, id: 'a' });
+  const first = await store.claim({ ...wanted, id: 'a' });
   for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix);
   const other = sqliteStore(path);
-  const second = await other.claim({ ...request, id: 'b' });
+  const second = await other.claim({ ...wanted, id: 'b' });
   expect(first.granted && second.granted && second.fence > first.fence).toBe(true);
   // The first holder learns of the loss at its next renewal.
   expect(await store.renew({ name: 'x', id: 'a' }, { ttlMs: 1_000 })).toEqual({ held: false });
-  expect((await store.claim({ ...request, id: 'c' })).granted).toBe(false);
+  expect((await store.claim({ ...wanted, id: 'c' })).granted).toBe(false);
   await store.close();
   await other.close();
 });
@@ -65,14 +59,14 @@ it('a database that is removed while it is open is made anew, and its fences go 
 it('after a statement failed because another process wrote, later statements are committed', async () => {
   const path = folder.file('busy.db');
   const store = sqliteStore(path);
-  await store.claim({ ...request, name: 'warm', id: 'w' });
+  await store.claim({ ...wanted, name: 'warm', id: 'w' });
   const blocker = openWith('libsql', path);
   for (let round = 0; round < 10; round += 1) {
-    const held = { ...request, name: `held ${round}`, id: 'a' };
+    const held = { ...wanted, name: `held ${round}`, id: 'a' };
     await store.claim(held);
     blocker.exec('BEGIN IMMEDIATE');
     const giveUp = new AbortController();
-    const refused = store.claim({ ...request, name: `busy ${round}`, id: 'a' }, giveUp.signal);
+    const refused = store.claim({ ...wanted, name: `busy ${round}`, id: 'a' }, giveUp.signal);
     await new Promise((resolve) => setTimeout(resolve, 5));
     giveUp.abort();
     blocker.exec('COMMIT');

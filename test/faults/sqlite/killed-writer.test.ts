@@ -2,6 +2,7 @@ import { appendFileSync, copyFileSync, readFileSync, statSync, truncateSync } fr
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, expect, it, onTestFinished } from 'vitest';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { openWith } from '../../sqlite/support/libraries.ts';
 import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
@@ -10,21 +11,14 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  mode: { kind: 'exclusive' },
-  ttlMs: 30_000,
-  wait: true,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { ttlMs: 30_000, wait: true });
 
 async function claimSoon(path: string, id: string, limitMs = 20_000): Promise<bigint> {
   const store = sqliteStore(path);
   try {
     const giveUpAt = performance.now() + limitMs;
     while (performance.now() < giveUpAt) {
-      const outcome = await store.claim({ ...request, id });
+      const outcome = await store.claim({ ...wanted, id });
       if (outcome.granted) {
         await store.release({ name: 'x', id });
         return outcome.fence;
@@ -63,10 +57,10 @@ it('SIGKILL at any moment of a write leaves a sound file and rising fences', asy
 it('a torn last write is cut off, and what was granted before it stands', async () => {
   const path = folder.file('torn.db');
   const holder = sqliteStore(path);
-  const granted = await holder.claim({ ...request, id: 'holder' });
+  const granted = await holder.claim({ ...wanted, id: 'holder' });
   // The files as a crash would leave them, with the last write half done.
   for (const suffix of ['', '-wal']) copyFileSync(path + suffix, folder.file(`copy.db${suffix}`));
-  await holder.claim({ ...request, name: 'y', id: 'later' });
+  await holder.claim({ ...wanted, name: 'y', id: 'later' });
   copyFileSync(`${path}-wal`, folder.file('copy.db-wal'));
   truncateSync(folder.file('copy.db-wal'), statSync(`${path}-wal`).size - 100);
   appendFileSync(folder.file('copy.db-wal'), 'torn');
@@ -77,7 +71,7 @@ it('a torn last write is cut off, and what was granted before it stands', async 
   expect(claim?.id).toBe('holder');
   expect(granted.granted && claim?.fence === granted.fence).toBe(true);
   expect(await store.read('y')).toEqual([]);
-  const next = await store.claim({ ...request, name: 'y', id: 'again' });
+  const next = await store.claim({ ...wanted, name: 'y', id: 'again' });
   expect(next.granted && granted.granted && next.fence > granted.fence).toBe(true);
   await store.close();
 });

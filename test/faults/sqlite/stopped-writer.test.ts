@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { startWorker, stopWorkers } from '../../sqlite/support/workers.ts';
 import { later } from '../../support/waiting/eventually.ts';
@@ -12,14 +13,7 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-const request = {
-  name: 'x',
-  mode: { kind: 'exclusive' },
-  ttlMs: 30_000,
-  wait: false,
-  note: '',
-  fenceAbove: 0n,
-} as const;
+const wanted = request('x', { ttlMs: 30_000 });
 
 it('a process that is stopped in the middle of a write does not freeze us', async () => {
   const path = folder.file('stopped.db');
@@ -37,7 +31,7 @@ it('a process that is stopped in the middle of a write does not freeze us', asyn
     ticks += 1;
   }, 5);
   // The store says that it had no effect, and the core goes on asking until its own time is up.
-  await expect(store.claim({ ...request, id: 'a' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await expect(store.claim({ ...wanted, id: 'a' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   const waiting = later(locks.mutex('x').acquire());
   await sleep(1_000);
   delay.disable();
@@ -80,9 +74,9 @@ it('opening a database that a stopped process is writing to waits without freezi
   const writer = await startWorker(path, ['stick']);
   await writer.said('stuck');
   const store = sqliteStore(path);
-  await expect(store.claim({ ...request, id: 'b' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await expect(store.claim({ ...wanted, id: 'b' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   writer.tell('go on');
   await writer.ended();
-  expect((await store.claim({ ...request, id: 'b' })).granted).toBe(true);
+  expect((await store.claim({ ...wanted, id: 'b' })).granted).toBe(true);
   await store.close();
 });

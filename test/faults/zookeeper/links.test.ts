@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
+import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../etcd/cleanup.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
@@ -223,14 +224,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     const store = zookeeperStore(client);
     atTheEnd(() => store.close());
     const ref = { name: 'made-good', id: 'me#1' };
-    const terms = {
-      mode: { kind: 'exclusive' },
-      ttlMs: 1_000,
-      wait: false,
-      note: '',
-      fenceAbove: 0n,
-    } as const;
-    expect((await store.claim({ ...ref, ...terms })).granted).toBe(true);
+    expect((await store.claim(request(ref.name, { id: ref.id, ttlMs: 1_000 }))).granted).toBe(true);
     every((proxy) => proxy.drop('both'));
     await expect(store.release(ref)).rejects.toMatchObject({ code: 'STORE' });
     expect(await nodesOf(direct, ref.name)).toHaveLength(1);
