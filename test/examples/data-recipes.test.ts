@@ -1,11 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Locks } from '../../src/index.ts';
-import { redisStore } from '../../src/stores/redis/index.ts';
-import { startRedis } from '../../src/torture/servers/redis.ts';
-import type { Server } from '../../src/torture/servers/server.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { startProgram, stopPrograms } from '../support/process/program.ts';
@@ -19,29 +14,21 @@ import {
   runTogether,
   startExample,
 } from './support/example.ts';
+import { type ExampleRedis, startExampleRedis } from './support/redis.ts';
 import { startService } from './support/service.ts';
 
 const RUNTIME = fileURLToPath(new URL('./support/serverless-runtime.ts', import.meta.url));
 const folder = temporaryFolder();
-let server: Server;
-let client: Redis;
-let locks: Locks;
-let env: NodeJS.ProcessEnv;
+let redis: ExampleRedis;
 
 beforeAll(async () => {
   compileExamples('cache-refresh', 'config-reload', 'api-limits', 'redis', 'two-accounts');
   compiled(RUNTIME);
-  server = await startRedis();
-  client = new Redis(server.url);
-  // Compiling an example blocks this process.
-  locks = createLocks(redisStore(client), { commandMs: 30_000 });
-  env = { REDIS_URL: server.url };
+  redis = await startExampleRedis();
 });
 afterAll(async () => {
   await stopPrograms();
-  await locks?.close();
-  client?.disconnect();
-  await server?.stop();
+  await redis?.[Symbol.asyncDispose]();
   folder.remove();
 });
 
@@ -65,12 +52,12 @@ describe.concurrent('examples/cache-refresh.ts', () => {
     const origin = patientService();
     await using service = await origin.service;
     // Stale as soon as it is stored.
-    const start = () => startExample('cache-refresh', [service.url], { ...env, FRESH_MS: '1' });
+    const start = () => startExample('cache-refresh', [service.url], { ...redis.env, FRESH_MS: '1' });
     const count = (value: string, programs: readonly { stdout: string }[]): number =>
       programs.flatMap(({ stdout }) => stdout.split('\n')).filter((line) => line === value).length;
 
     const cold = [start(), start()];
-    const waiters = async (): Promise<number> => (await locks.inspect('fill:price')).waiters.length;
+    const waiters = async (): Promise<number> => (await redis.locks.inspect('fill:price')).waiters.length;
     await eventually('the others wait', async () => (await waiters()) === 19);
     await eventually('one loads', () => origin.calls() === 1);
     origin.answer();
@@ -117,8 +104,8 @@ describe.concurrent('examples/api-limits.ts', () => {
     });
     const startMs = performance.now();
     const more = { API_URL: service.url, PER_WINDOW: '6', WINDOW_MS: '1000' };
-    const pending = later(runTogether(2, 'api-limits', ['9'], { ...env, ...more }));
-    const waiters = async () => (await locks.inspect('api', { use: 'rateLimit' })).waiters.length;
+    const pending = later(runTogether(2, 'api-limits', ['9'], { ...redis.env, ...more }));
+    const waiters = async () => (await redis.locks.inspect('api', { use: 'rateLimit' })).waiters.length;
     await eventually('calls wait for the next second', async () => (await waiters()) > 0);
     const lines = (await pending).flat();
     expect(lines.join(' ').split(' ')).toEqual(Array.from({ length: 18 }, () => '200'));
@@ -131,22 +118,22 @@ describe.concurrent('examples/api-limits.ts', () => {
 
 describe.concurrent('examples/redis.ts', () => {
   it('bills the customers, one after the other for each', async () => {
-    const billed = await runExample('redis', [], env);
+    const billed = await runExample('redis', [], redis.env);
     expect(billed.map((line) => line.split(',')[0]).sort()).toEqual([
       'billing ada',
       'billing ada',
       'billing grace',
     ]);
-    expect(await client.mget('invoice:ada', 'invoice:grace')).toEqual(['paid', 'paid']);
+    expect(await redis.client.mget('invoice:ada', 'invoice:grace')).toEqual(['paid', 'paid']);
   });
 });
 
 describe.concurrent('examples/two-accounts.ts', () => {
   it('loses no money when three processes transfer in both directions', async () => {
-    await client.mset('account:ada', 100, 'account:bob', 100);
-    await runTogether(3, 'two-accounts', ['20'], env);
+    await redis.client.mset('account:ada', 100, 'account:bob', 100);
+    await runTogether(3, 'two-accounts', ['20'], redis.env);
     // Each process: ten times 5 to bob, and ten times 3 back.
-    expect(await client.mget('account:ada', 'account:bob')).toEqual(['40', '160']);
+    expect(await redis.client.mget('account:ada', 'account:bob')).toEqual(['40', '160']);
   });
 });
 
@@ -156,7 +143,7 @@ describe.concurrent('examples/serverless.ts', () => {
     await using service = await labels.service;
     const start = (ttlMs: number) =>
       startProgram(compiled(RUNTIME), [], {
-        env: { ...env, LABELS_URL: service.url, TTL_MS: `${ttlMs}` },
+        env: { ...redis.env, LABELS_URL: service.url, TTL_MS: `${ttlMs}` },
       });
     const frozen = start(1_000);
     const other = start(60_000);
@@ -164,9 +151,9 @@ describe.concurrent('examples/serverless.ts', () => {
     await eventually('the first label is asked for', () => labels.calls() === 1);
     labels.answer();
     await other.printed('1: 200, 0 timers\n');
-    expect((await locks.inspect('order:1')).holders).toEqual([]);
+    expect((await redis.locks.inspect('order:1')).holders).toEqual([]);
 
-    const isFree = async (name: string) => (await locks.inspect(name)).holders.length === 0;
+    const isFree = async (name: string) => (await redis.locks.inspect(name)).holders.length === 0;
     frozen.child.stdin?.write('2\n');
     await eventually('the second label is asked for', () => labels.calls() === 2);
     frozen.child.kill('SIGSTOP');
@@ -178,7 +165,7 @@ describe.concurrent('examples/serverless.ts', () => {
     await other.printed('2: 200, 0 timers\n');
     frozen.child.kill('SIGCONT');
     await frozen.printed('2: 409, 0 timers\n');
-    expect(await client.get('label:2')).toBe('v3');
+    expect(await redis.client.get('label:2')).toBe('v3');
 
     // Not frozen, only slow: nothing renews the lock.
     frozen.child.stdin?.write('3\n');

@@ -1,10 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Locks } from '../../src/index.ts';
-import { redisStore } from '../../src/stores/redis/index.ts';
-import { startRedis } from '../../src/torture/servers/redis.ts';
-import type { Server } from '../../src/torture/servers/server.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { startProgram, stopPrograms } from '../support/process/program.ts';
 import {
@@ -17,34 +12,26 @@ import {
   startExample,
 } from './support/example.ts';
 import { pathWithHoldfast } from './support/holdfast-on-path.ts';
+import { type ExampleRedis, startExampleRedis } from './support/redis.ts';
 
 const folder = temporaryFolder();
 let PATH: string;
-let server: Server;
-let client: Redis;
-let locks: Locks;
-let env: NodeJS.ProcessEnv;
+let redis: ExampleRedis;
 
 beforeAll(async () => {
   compileExamples('nightly-schedule', 'nightly-once', 'customer-jobs', 'leader', 'clean-shutdown');
   PATH = await pathWithHoldfast(folder);
-  server = await startRedis();
-  client = new Redis(server.url);
-  // Compiling an example blocks this process.
-  locks = createLocks(redisStore(client), { commandMs: 30_000 });
-  env = { REDIS_URL: server.url };
+  redis = await startExampleRedis();
 });
 afterAll(async () => {
   await stopPrograms();
-  await locks?.close();
-  client?.disconnect();
-  await server?.stop();
+  await redis?.[Symbol.asyncDispose]();
   folder.remove();
 });
 
 describe.concurrent('examples/nightly-schedule.ts', () => {
   it('makes the report of each slot once, in two instances', async () => {
-    const start = () => startExample('nightly-schedule', [], { ...env, REPORT_CRON: '* * * * * *' });
+    const start = () => startExample('nightly-schedule', [], { ...redis.env, REPORT_CRON: '* * * * * *' });
     const instances = [start(), start()];
     const reports = () => instances.flatMap(({ stdout }) => stdout.match(/^report of .*$/gm) ?? []);
     for (const instance of instances) await instance.printed('next report at ');
@@ -61,14 +48,14 @@ describe.concurrent('examples/nightly-once.ts', () => {
     const report = `${reports}/report-2026-11-16.txt`;
     const args = [reports, '2026-11-16'];
     // Without its folder a report cannot be made: the run fails, and is not remembered.
-    await expect(runExample('nightly-once', args, env)).rejects.toThrow('ENOENT');
+    await expect(runExample('nightly-once', args, redis.env)).rejects.toThrow('ENOENT');
     mkdirSync(reports);
-    const said = (await runTogether(3, 'nightly-once', args, env)).flat();
+    const said = (await runTogether(3, 'nightly-once', args, redis.env)).flat();
     expect(said.filter((line) => line === 'made')).toHaveLength(1);
     const made = readFileSync(report, 'utf8');
-    expect(await runExample('nightly-once', args, env)).toEqual(['done']);
+    expect(await runExample('nightly-once', args, redis.env)).toEqual(['done']);
     expect(readFileSync(report, 'utf8')).toBe(made);
-    expect(await runExample('nightly-once', [reports, '2026-11-17'], env)).toEqual(['made']);
+    expect(await runExample('nightly-once', [reports, '2026-11-17'], redis.env)).toEqual(['made']);
     expect(existsSync(`${reports}/report-2026-11-17.txt`)).toBe(true);
   });
 });
@@ -78,11 +65,14 @@ describe.concurrent('examples/customer-jobs.ts', () => {
     const jobs = ['ada', 'bob'].flatMap((customer) =>
       [1, 2, 3, 4].map((n) => `${customer}:invoice-${n}:${10 ** n}`),
     );
-    await runExample('customer-jobs', ['add', ...jobs, ...jobs], env);
-    expect(await client.zcard('bull:points:completed')).toBe(0);
-    const workers = [1, 2].map(() => startExample('customer-jobs', ['work'], env));
-    await eventually('all jobs are done', async () => (await client.zcard('bull:points:completed')) === 8);
-    expect(await client.mget('points:ada', 'points:bob')).toEqual(['11110', '11110']);
+    await runExample('customer-jobs', ['add', ...jobs, ...jobs], redis.env);
+    expect(await redis.client.zcard('bull:points:completed')).toBe(0);
+    const workers = [1, 2].map(() => startExample('customer-jobs', ['work'], redis.env));
+    await eventually(
+      'all jobs are done',
+      async () => (await redis.client.zcard('bull:points:completed')) === 8,
+    );
+    expect(await redis.client.mget('points:ada', 'points:bob')).toEqual(['11110', '11110']);
     for (const worker of workers) await worker.printed('working');
     for (const { child } of workers) child.kill('SIGTERM');
     for (const worker of workers) expect(await worker.result()).toMatchObject({ code: 0, stderr: '' });
@@ -94,17 +84,17 @@ describe.concurrent('examples/leader.ts', () => {
     const pods = new Map(
       ['a', 'b', 'c'].map((name) => [
         name,
-        startExample('leader', [], { ...env, POD_NAME: name, TTL_MS: '2000' }),
+        startExample('leader', [], { ...redis.env, POD_NAME: name, TTL_MS: '2000' }),
       ]),
     );
-    const heartbeats = async (): Promise<string[]> => await client.lrange('heartbeats', 0, -1);
+    const heartbeats = async (): Promise<string[]> => await redis.client.lrange('heartbeats', 0, -1);
     const latest = async (): Promise<string> => (await heartbeats()).at(-1)?.split(' ')[0] ?? '';
     const other = async (than: string): Promise<string> => {
       await eventually('another leads', async () => !['', than].includes(await latest()));
       return await latest();
     };
     const first = await other('');
-    expect((await locks.election('heartbeats').leader())?.owner).toBe(first);
+    expect((await redis.locks.election('heartbeats').leader())?.owner).toBe(first);
     pods.get(first)?.child.kill('SIGSTOP');
     const second = await other(first);
     pods.get(first)?.child.kill('SIGCONT');
@@ -123,16 +113,16 @@ describe.concurrent('examples/leader.ts', () => {
 
 describe.concurrent('examples/clean-shutdown.ts', () => {
   async function interrupt(job: string, drainMs: number): Promise<string> {
-    const service = startExample('clean-shutdown', [], { ...env, DRAIN_MS: `${drainMs}` });
+    const service = startExample('clean-shutdown', [], { ...redis.env, DRAIN_MS: `${drainMs}` });
     await service.printed('http://');
     const response = await fetch(`${service.stdout.trim()}/${job}`, { method: 'POST' });
     const name = job.split('?')[0] ?? '';
-    expect((await locks.inspect(name)).holders).toHaveLength(1);
+    expect((await redis.locks.inspect(name)).holders).toHaveLength(1);
     service.child.kill('SIGTERM');
     const body = await response.text();
     expect(await linesOf(service)).toContain('closed');
     // Its TTL is a minute: the lock was released.
-    expect((await locks.inspect(name)).holders).toEqual([]);
+    expect((await redis.locks.inspect(name)).holders).toEqual([]);
     return body;
   }
 
@@ -152,17 +142,17 @@ describe.concurrent('examples/deploy.sh', () => {
     writeFileSync(folder.file('deploy-steps.sh'), `#!/bin/sh\n${steps}\n`, { mode: 0o755 });
     const deploy = (more: NodeJS.ProcessEnv = {}) =>
       startProgram(exampleFile('deploy.sh'), ['shop'], {
-        env: { PATH, HOLDFAST_URL: server.url, ...more },
+        env: { PATH, HOLDFAST_URL: redis.url, ...more },
         cwd: folder.path,
         executable: 'sh',
       });
     const first = deploy();
     await eventually('the first begins', () => existsSync(log));
-    const [holder] = (await locks.inspect('deploy:shop')).holders;
+    const [holder] = (await redis.locks.inspect('deploy:shop')).holders;
     const impatient = await deploy({ DEPLOY_WAIT: '300ms' }).result();
     expect(impatient).toMatchObject({ code: 75, stderr: expect.stringContaining(`${holder?.owner}`) });
     const second = deploy();
-    const waiters = async (): Promise<number> => (await locks.inspect('deploy:shop')).waiters.length;
+    const waiters = async (): Promise<number> => (await redis.locks.inspect('deploy:shop')).waiters.length;
     await eventually('the second waits', async () => (await waiters()) === 1);
     expect(readFileSync(log, 'utf8')).toBe('begin\n');
     writeFileSync(folder.file('go'), '');
