@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Hold } from '../../../src/index.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { expectLossInTime, lostAt } from '../../support/faults/swallowing-link.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
@@ -26,38 +26,12 @@ async function startLink(): Promise<{ proxy: FaultProxy; url: string }> {
   return { proxy, url: stage.url.replace(`:${stage.server.port}/`, `:${proxy.port}/`) };
 }
 
-/** When the holder learns of the loss, in ms of `performance.now()`. */
-function lostAt(hold: Hold): () => number {
-  let atMs = Number.POSITIVE_INFINITY;
-  hold.signal.addEventListener('abort', () => {
-    atMs = performance.now();
-  });
-  return () => atMs;
-}
-
 describe.concurrent.each(LIBRARIES)('a link that swallows everything, under %s', (library) => {
   it('rows 41 and 42: the holder knows before another can hold, and the process works on', async () => {
     const { proxy, url } = await startLink();
-    const name = `hole-${library}`;
     const cutOff = stage.locks({ library, url, ttlMs: 1_500 });
     const others = stage.locks({ library, ttlMs: 1_500 });
-    const hold = await cutOff.mutex(name).acquire();
-    const lost = lostAt(hold);
-    proxy.drop('both');
-    const next = await others.mutex(name).acquire();
-    expect(lost()).toBeLessThanOrEqual(performance.now());
-    expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST', how: 'expired' }));
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    const startedMs = performance.now();
-    await expect(cutOff.mutex(`other-${library}`).acquire({ waitMs: 700 })).rejects.toMatchObject({
-      code: 'STORE',
-    });
-    expect(performance.now() - startedMs).toBeLessThan(10_000);
-    proxy.pass();
-    expect(await next.release()).toBe(true);
-    const again = await cutOff.mutex(name).acquire();
-    expect(again.fence).toBeGreaterThan(next.fence);
-    await again.release();
+    await expectLossInTime({ proxy, cutOff, others, label: library });
   });
 
   it('row 42: one way only: what was sent may have arrived, and is taken back', async () => {
