@@ -1,34 +1,27 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { serverClock } from '../../support/servers/server-clock.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
 const HOUR = 3_600;
-const shim = makeClockShim();
+const clock = serverClock(async () => {
+  const [row] = await stage.query<{ at: number }>('SELECT UNIX_TIMESTAMP(SYSDATE(6)) AS at');
+  return Number(row?.at);
+});
 let stage: LeaseStage;
 beforeAll(async () => {
-  stage = await LeaseStage.start({ env: shim.env });
+  stage = await LeaseStage.start({ env: clock.env });
 });
-afterAll(async () => {
-  await stage?.[Symbol.asyncDispose]();
-  shim.remove();
-});
-
-/** Sees to it that the server really has the clock that it is to have. */
-async function setClock(seconds: number): Promise<void> {
-  shim.set(seconds);
-  const [row] = await stage.query<{ at: number }>('SELECT UNIX_TIMESTAMP(SYSDATE(6)) AS at');
-  expect(Math.abs(Number(row?.at) - Date.now() / 1000 - seconds)).toBeLessThan(60);
-}
+afterAll(() => stage?.[Symbol.asyncDispose]());
 
 it('a clock that is set forward: the holder is told within one renewal, and fences rise', async () => {
-  await setClock(0);
+  await clock.set(0);
   const [locks, others] = [stage.locks({ ttlMs: 3_000 }), stage.locks({ ttlMs: 3_000 })];
   const hold = await locks.mutex('forward').acquire();
   const waiting = later(others.mutex('forward').acquire());
   await eventually('one waits', async () => (await locks.inspect('forward')).waiters.length === 1);
-  await setClock(HOUR);
+  await clock.set(HOUR);
   const next = await waiting;
   expect(next.fence).toBeGreaterThan(hold.fence);
   await eventually('the first is told', () => hold.signal.aborted, 8_000);
@@ -37,12 +30,12 @@ it('a clock that is set forward: the holder is told within one renewal, and fenc
 }, 30_000);
 
 it('a clock that is set back: a dead holder is followed after its ttl, and fences rise', async () => {
-  await setClock(HOUR);
+  await clock.set(HOUR);
   const [store, locks] = [stage.store(), stage.locks({ ttlMs: 3_000 })];
   const dead = await store.claim(request('back', { ttlMs: 2_000 }));
   const reader = await store.claim(request('back-rw', { ttlMs: 2_000, mode: { kind: 'shared' } }));
   const hold = await locks.mutex('kept').acquire();
-  await setClock(-HOUR);
+  await clock.set(-HOUR);
   const [next, writer] = await Promise.all([
     locks.mutex('back').acquire({ waitMs: 10_000 }),
     locks.readWriteLock('back-rw').write.acquire({ waitMs: 10_000 }),

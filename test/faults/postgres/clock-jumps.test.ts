@@ -2,33 +2,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bindFence } from '../../../src/stores/postgres/index.ts';
-import { makeClockShim } from '../../../src/torture/servers/clock-shim.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { serverClock } from '../../support/servers/server-clock.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
 const HOUR = 3_600;
-const shim = makeClockShim();
+const clock = serverClock(async () => {
+  const [row] = await stage.query('SELECT extract(epoch FROM clock_timestamp())::float8 AS at');
+  return Number(row?.at);
+});
 let stage: LeaseStage;
 beforeAll(async () => {
-  stage = await LeaseStage.start({ env: shim.env });
+  stage = await LeaseStage.start({ env: clock.env });
 });
-afterAll(async () => {
-  await stage?.[Symbol.asyncDispose]();
-  shim.remove();
-});
-
-/** Sees to it that the server really has the clock that it is to have. */
-async function setClock(seconds: number): Promise<void> {
-  shim.set(seconds);
-  const [row] = await stage.query('SELECT extract(epoch FROM clock_timestamp())::float8 AS at');
-  expect(Math.abs(Number(row?.at) - Date.now() / 1000 - seconds)).toBeLessThan(60);
-}
+afterAll(() => stage?.[Symbol.asyncDispose]());
 
 describe('row 47: the server’s clock is set forward', () => {
   it('the first holder is told within one renewal, fences rise, and a late write is refused', async () => {
-    await setClock(0);
+    await clock.set(0);
     const locks = stage.locks({ ttlMs: 4_000 });
     const others = stage.locks({ ttlMs: 4_000 });
     const hold = await locks.mutex('forward').acquire();
@@ -37,7 +30,7 @@ describe('row 47: the server’s clock is set forward', () => {
     await stage.listening('forward', 1);
     await stage.query("CREATE TABLE ledger (what text); SELECT holdfast.require_fence('ledger')");
 
-    await setClock(HOUR);
+    await clock.set(HOUR);
     const [next, writer] = await Promise.all([
       waiting,
       others.readWriteLock('forward-rw').write.acquire({ waitMs: 20_000 }),
@@ -61,7 +54,7 @@ describe('row 47: the server’s clock is set forward', () => {
 
 describe('row 47: the server’s clock is set back', () => {
   it('holds go on alone, and fences still rise, also for rows that were pruned', async () => {
-    await setClock(HOUR);
+    await clock.set(HOUR);
     const locks = stage.locks({ ttlMs: 4_000 });
     const others = stage.locks({ ttlMs: 4_000 });
     const hold = await locks.mutex('back').acquire();
@@ -69,7 +62,7 @@ describe('row 47: the server’s clock is set back', () => {
     await pruned.release();
     await stage.query('SELECT holdfast.prune(0)');
 
-    await setClock(0);
+    await clock.set(0);
     let isOver = false;
     const twice = renewed(hold)
       .then(() => renewed(hold))
@@ -90,7 +83,7 @@ describe('row 47: the server’s clock is set back', () => {
   });
 
   it('the hold of a dead process ends within its TTL, counted from the next claim', async () => {
-    await setClock(HOUR);
+    await clock.set(HOUR);
     const locks = stage.locks({ ttlMs: 1_000, renew: false });
     const others = stage.locks({ ttlMs: 1_000, waitMs: 20_000 });
     const dead = [
@@ -100,7 +93,7 @@ describe('row 47: the server’s clock is set back', () => {
     ];
     const waiting = later(others.mutex('dead').acquire());
     await stage.listening('dead', 1);
-    await setClock(0);
+    await clock.set(0);
     const view = await others.inspect('dead');
     expect(view.holders[0]?.expiresInMs).toBeLessThanOrEqual(1_000);
     const next = await Promise.all([
@@ -115,19 +108,19 @@ describe('row 47: the server’s clock is set back', () => {
   });
 
   it('a waiter that was called before, and never comes, is passed over all the same', async () => {
-    await setClock(HOUR);
+    await clock.set(HOUR);
     const store = stage.store();
     const first = request('called');
     expect(await store.claim(first)).toMatchObject({ granted: true });
     // As behind a pooler, where the server cannot tell which waiters are dead.
     expect(await store.claim(request('called', { wait: true }))).toMatchObject({ granted: false });
     await store.release(first);
-    await setClock(0);
+    await clock.set(0);
     expect(await store.claim(request('called'))).toMatchObject({ granted: true });
   });
 
   it('a claim that read the clock before a renewal does not cut the lease', async () => {
-    await setClock(0);
+    await clock.set(0);
     const store = stage.store();
     const [mine, read] = [
       request('stopped'),
@@ -149,14 +142,14 @@ describe('row 47: the server’s clock is set back', () => {
 });
 
 it('advisory locks: holds know no clock; set back, it refuses fences instead of repeating them', async () => {
-  await setClock(0);
+  await clock.set(0);
   const advisory = new AdvisoryStage(stage.server, stage.url);
   const locks = advisory.locks();
   const hold = await locks.mutex('kept').acquire();
-  await setClock(HOUR);
+  await clock.set(HOUR);
   const ahead = await locks.mutex('ahead').acquire();
   await ahead.release();
-  await setClock(0);
+  await clock.set(0);
   await expect(locks.mutex('ahead').acquire({ waitMs: 1_000 })).rejects.toMatchObject({
     code: 'STORE',
     message: expect.stringMatching(/clock is behind/),
@@ -164,9 +157,9 @@ it('advisory locks: holds know no clock; set back, it refuses fences instead of 
   expect(await advisory.sessionsWith('ahead')).toEqual([]);
   hold.assertHeld();
   expect(await advisory.sessionsWith('kept')).toHaveLength(1);
-  await setClock(HOUR);
+  await clock.set(HOUR);
   const next = await locks.mutex('ahead').acquire();
   expect(next.fence).toBeGreaterThan(ahead.fence);
   await advisory.end();
-  await setClock(0);
+  await clock.set(0);
 });
