@@ -1,15 +1,16 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import postgres from 'postgres';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresFenceGate } from '../../src/fence/index.ts';
 import { bindFence } from '../../src/stores/postgres/fence.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
+import { connectionsTo } from './support/connections.ts';
 
 let server: PostgresServer;
 let url: string;
-const clients: pg.Client[] = [];
+const { connect, begin } = connectionsTo(() => url);
 
 beforeAll(async () => {
   server = await startSharedPostgres();
@@ -17,22 +18,6 @@ beforeAll(async () => {
   server.psql(url, new Schema().script);
 }, 120_000);
 afterAll(() => server?.stop());
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.end()));
-});
-
-async function connect(): Promise<pg.Client> {
-  const client = new pg.Client(url);
-  await client.connect();
-  clients.push(client);
-  return client;
-}
-
-async function begin(level = ''): Promise<pg.Client> {
-  const client = await connect();
-  await client.query(`BEGIN ${level}`);
-  return client;
-}
 
 const waiting = async (): Promise<number> =>
   (await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).length;

@@ -1,32 +1,21 @@
 import pg from 'pg';
 import postgres from 'postgres';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AcquireTimeoutError } from '../../src/errors.ts';
 import type { Queryable } from '../../src/stores/postgres/queryable.ts';
 import { lockInTransaction, tryLockInTransaction } from '../../src/stores/postgres/transaction-lock.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
+import { connectionsTo } from './support/connections.ts';
 
 let server: PostgresServer;
 let url: string;
-const clients: pg.Client[] = [];
+const { begin } = connectionsTo(() => url);
 
 beforeAll(async () => {
   server = await startSharedPostgres();
   url = await server.createDatabase();
 }, 120_000);
 afterAll(() => server?.stop());
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.end()));
-});
-
-/** A connection inside a transaction. */
-async function begin(): Promise<pg.Client> {
-  const client = new pg.Client(url);
-  await client.connect();
-  clients.push(client);
-  await client.query('BEGIN');
-  return client;
-}
 
 const setting = async (client: pg.Client): Promise<string> =>
   (await client.query('SHOW lock_timeout')).rows[0].lock_timeout;
