@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLocks, type Hold, type Locks, openLocks } from '../../src/index.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
@@ -11,6 +10,7 @@ import { freePorts } from '../../src/torture/servers/ports.ts';
 import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
 import { closeAndExit, EXITED_AT_ONCE, outputOf } from '../support/process/close-and-exit.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
+import { handedOver } from '../support/waiting/handed-over.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
 
 let stage: ClusterStage;
@@ -33,25 +33,6 @@ async function callsOf(command: string): Promise<number> {
     calls += Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0);
   }
   return calls;
-}
-
-/** How long a waiter takes to hold the lock after a release, and its hold. */
-async function handedOver(
-  a: Locks,
-  b: Locks,
-  name: string,
-  hold: Hold,
-): Promise<{ tookMs: number; next: Hold }> {
-  const pending = later(b.mutex(name).acquire());
-  await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
-  // Later than this, the grant comes as a message, and not as the reply to a claim.
-  await sleep(100);
-  const startedMs = performance.now();
-  await hold.release();
-  const next = await pending;
-  const tookMs = performance.now() - startedMs;
-  expect(next.fence).toBeGreaterThan(hold.fence);
-  return { tookMs, next };
 }
 
 it('slots are computed as by the servers, for every name and prefix, and every slot has a tag', async () => {

@@ -9,6 +9,7 @@ import type { Server } from '../../../src/torture/servers/server.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../../support/process/close-and-exit.ts';
 import { type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
 import { eventually, later, shortest } from '../../support/waiting/eventually.ts';
+import { handedOver } from '../../support/waiting/handed-over.ts';
 
 const closers: Array<() => Promise<unknown>> = [];
 afterEach(async () => {
@@ -233,14 +234,7 @@ describe('waitReplicas, and a master that is killed', () => {
     const [a, b] = [await viaNodeRedis(topology), await viaNodeRedis(topology)];
     const handOver = async (): Promise<number> => {
       const hold = await a.mutex('other library').acquire();
-      const pending = later(b.mutex('other library').acquire());
-      await eventually('it waits', async () => (await a.inspect('other library')).waiters.length === 1);
-      await sleep(100);
-      const startedMs = performance.now();
-      await hold.release();
-      const next = await pending;
-      const tookMs = performance.now() - startedMs;
-      expect(next.fence).toBeGreaterThan(hold.fence);
+      const { tookMs, next } = await handedOver(a, b, 'other library', hold);
       await next.release();
       return tookMs;
     };
