@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { createLocks, type Hold, type Locks, type Store } from '../../../src/index.ts';
+import { virtualClock } from '../../../src/testing/index.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import type { Server } from '../../../src/torture/servers/server.ts';
 
@@ -16,7 +18,7 @@ export interface SoakCluster {
   open(addresses: readonly string[]): Store;
 }
 
-export interface SoakResult {
+interface SoakResult {
   readonly holds: number;
   readonly lost: number;
   readonly failures: number;
@@ -24,7 +26,7 @@ export interface SoakResult {
   readonly breaches: readonly string[];
 }
 
-export interface SoakOptions {
+interface SoakOptions {
   readonly forMs: number;
   readonly workers: number;
   readonly names: number;
@@ -32,6 +34,18 @@ export interface SoakOptions {
   /** From 0 up to, but not including, 1. */
   random(): number;
   readonly log?: (what: string) => void;
+}
+
+export const SOAK_TTL_MS = 2_000;
+
+/** For ten seconds, nobody holds beside another and every fence rises: see `soak`. */
+export async function expectSoundSoak(cluster: SoakCluster): Promise<void> {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  const dice = virtualClock({ seed });
+  const options = { forMs: 10_000, workers: 5, names: 2, ttlMs: SOAK_TTL_MS, random: () => dice.random() };
+  const result = await soak(cluster, options);
+  expect(result.breaches, `seed ${seed}`).toEqual([]);
+  expect(result.holds, `seed ${seed}`).toBeGreaterThan(10);
 }
 
 /** The trusted holder of each lock, and its last fence. */
@@ -61,7 +75,7 @@ class Ledger {
  * Many workers, each with a connection of its own, take few locks, while members stop and die and
  * connections fail.
  */
-export async function soak(cluster: SoakCluster, options: SoakOptions): Promise<SoakResult> {
+async function soak(cluster: SoakCluster, options: SoakOptions): Promise<SoakResult> {
   const ledger = new Ledger();
   const until = performance.now() + options.forMs;
   const proxies = await Promise.all(
