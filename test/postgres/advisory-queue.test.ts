@@ -4,18 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { EXCLUSIVE, request, SHARED } from '../../src/testing/store-case.ts';
-import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
 
-let server: PostgresServer;
 let stage: AdvisoryStage;
-
 beforeAll(async () => {
-  server = await startSharedPostgres();
-  stage = await AdvisoryStage.on(server);
-}, 120_000);
+  stage = await AdvisoryStage.start();
+});
 afterEach(() => stage?.end());
-afterAll(() => server?.stop());
+afterAll(() => stage?.stop());
 
 const advisoryLocks = async (): Promise<number> =>
   (await stage.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'")).length;

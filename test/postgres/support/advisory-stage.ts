@@ -4,7 +4,7 @@ import {
   type PostgresAdvisoryStoreOptions,
   postgresAdvisoryStore,
 } from '../../../src/stores/postgres/advisory/advisory-store.ts';
-import type { PostgresServer } from '../../support/servers/postgres.ts';
+import { type PostgresServer, startSharedPostgres } from '../../support/servers/postgres.ts';
 
 /** Processes of ours on one database, and what the server shows of them. */
 export class AdvisoryStage {
@@ -15,6 +15,11 @@ export class AdvisoryStage {
   constructor(server: PostgresServer, url: string) {
     this.#server = server;
     this.url = url;
+  }
+
+  /** With a server, which `stop` ends. */
+  static async start(): Promise<AdvisoryStage> {
+    return await AdvisoryStage.on(await startSharedPostgres());
   }
 
   static async on(server: PostgresServer): Promise<AdvisoryStage> {
@@ -96,5 +101,10 @@ export class AdvisoryStage {
 
   async end(): Promise<void> {
     for (const end of this.#ends.splice(0).reverse()) await end();
+  }
+
+  /** For a stage that has started its server. */
+  async stop(): Promise<void> {
+    await this.#server.stop();
   }
 }
