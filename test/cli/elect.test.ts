@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import type { Backend } from '../../src/torture/backends/backend.ts';
@@ -6,6 +5,7 @@ import { startBackend } from '../../src/torture/backends/start-backend.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { holdfast, start, stopAll } from './support/holdfast.ts';
+import { killWhileItRuns } from './support/killed.ts';
 
 const folder = temporaryFolder();
 let redis: Backend;
@@ -87,13 +87,7 @@ describe('holdfast elect', () => {
   });
 
   it('has the guard of run: when holdfast is killed, the command does not go on', async () => {
-    const pidFile = folder.file('pid');
-    const command = ['sh', '-c', `echo $$ > ${pidFile}; echo in; exec sleep 60`];
-    const leader = await start(['elect', 'f', '--ttl', '2s', '--', ...command], env);
-    await leader.printed('in');
-    const pid = Number(readFileSync(pidFile, 'utf8'));
-    leader.child.kill('SIGKILL');
-    await eventually('ended', () => !existsSync(`/proc/${pid}`));
+    await killWhileItRuns(['elect', 'f'], env, folder.file('pid'));
   });
 
   it.each([

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
@@ -9,6 +9,7 @@ import { storedName } from '../../src/use.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { holdfast, start, stopAll } from './support/holdfast.ts';
+import { killWhileItRuns } from './support/killed.ts';
 
 const folder = temporaryFolder();
 let redis: Backend;
@@ -109,13 +110,7 @@ describe('holdfast once', () => {
   });
 
   it('has the guard of run: when holdfast is killed, the command does not go on', async () => {
-    const pidFile = folder.file('pid');
-    const command = ['sh', '-c', `echo $$ > ${pidFile}; echo in; exec sleep 60`];
-    const first = await start(['once', 'g', '--ttl', '2s', '--', ...command], env);
-    await first.printed('in');
-    const pid = Number(readFileSync(pidFile, 'utf8'));
-    first.child.kill('SIGKILL');
-    await eventually('ended', () => !existsSync(`/proc/${pid}`));
+    await killWhileItRuns(['once', 'g'], env, folder.file('pid'));
   });
 
   it('passes signals on, and gives them up for its exit code while it waits', async () => {
