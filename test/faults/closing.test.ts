@@ -7,6 +7,7 @@ import { openLocks } from '../../src/index.ts';
 import { startRedis } from '../../src/torture/servers/redis.ts';
 import type { Server } from '../../src/torture/servers/server.ts';
 import { outputOf } from '../support/process/close-and-exit.ts';
+import { networkUrls } from '../support/servers/network-urls.ts';
 
 const CLOSE_WHILE_CONNECTING = fileURLToPath(
   new URL('../support/process/close-while-connecting.ts', import.meta.url),
@@ -49,15 +50,7 @@ describe('closing', () => {
     const urls = (place: string): string[] => [
       'memory:',
       `sqlite:${join(tmpdir(), `holdfast-closing-${process.pid}.db`)}`,
-      `redis://${place}`,
-      `redis+cluster://${place}`,
-      `redis+sentinel://${place}/main`,
-      `redlock://${place}`,
-      `postgres://u@${place}/x`,
-      `postgres://u@${place}/x?mode=advisory`,
-      `mysql://u@${place}/x`,
-      `etcd://${place}`,
-      `zookeeper://${place}`,
+      ...networkUrls(place),
     ];
     const mute = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
     const startedMs = performance.now();

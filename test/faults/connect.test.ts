@@ -6,6 +6,7 @@ import { openLocks } from '../../src/index.ts';
 import { BACKENDS } from '../../src/torture/backends/backend.ts';
 import { startBackend } from '../../src/torture/backends/start-backend.ts';
 import { compiled } from '../support/process/compiled.ts';
+import { networkUrls } from '../support/servers/network-urls.ts';
 
 /**
  * The promise is one second, and without it a call took `commandMs`, 5 s. Between the two lies what
@@ -14,18 +15,6 @@ import { compiled } from '../support/process/compiled.ts';
 const SECOND_MS = 3_000;
 /** No server listens on this port. */
 const REFUSED = '127.0.0.1:1';
-
-const urlsOf = (host: string): string[] => [
-  `redis://${host}`,
-  `redis+cluster://${host}`,
-  `redis+sentinel://${host}/main`,
-  `redlock://${host}`,
-  `postgres://u@${host}/x`,
-  `postgres://u@${host}/x?mode=advisory`,
-  `mysql://u@${host}/x`,
-  `etcd://${host}`,
-  `zookeeper://${host}`,
-];
 
 /** Accepts connections and never answers, as a stopped process does. */
 let silent: NetServer;
@@ -70,14 +59,14 @@ describe('openLocks connects', () => {
     await locks.close();
   });
 
-  it.concurrent.each(urlsOf(REFUSED))('and rejects when %s refuses the connection', async (url) => {
+  it.concurrent.each(networkUrls(REFUSED))('and rejects when %s refuses the connection', async (url) => {
     const { error } = await failure(openLocks(url));
     expect(error).toMatchObject({ code: expect.stringMatching(/STORE|QUORUM/) });
     expect(String(error)).toMatch(/ECONNREFUSED|unreachable|None of startup nodes/i);
   });
 
   it('and rejects within commandMs when the server is silent', async () => {
-    const all = urlsOf(silentHost()).map(async (url) => {
+    const all = networkUrls(silentHost()).map(async (url) => {
       const { error, tookMs } = await failure(openLocks(url, { commandMs: 1_500 }));
       expect(error, url).toMatchObject({ code: expect.stringMatching(/STORE|QUORUM/) });
       // The grid of time limits, a turn of the event loop and a busy machine.
@@ -87,7 +76,7 @@ describe('openLocks connects', () => {
   });
 
   it('unless it is told not to', async () => {
-    const all = [...urlsOf(REFUSED), ...urlsOf(silentHost())].map(async (url) => {
+    const all = [...networkUrls(REFUSED), ...networkUrls(silentHost())].map(async (url) => {
       const locks = await openLocks(url, { connect: false });
       await locks.close();
     });
@@ -96,7 +85,7 @@ describe('openLocks connects', () => {
 
   it('and a program that cannot connect ends by itself', async () => {
     const program = compiled(new URL('../support/process/connect.ts', import.meta.url).pathname);
-    const all = urlsOf(REFUSED).map(async (url) => {
+    const all = networkUrls(REFUSED).map(async (url) => {
       const child = spawn(process.execPath, [program, url], { stdio: ['ignore', 'pipe', 'inherit'] });
       let said = '';
       child.stdout.on('data', (chunk: Buffer) => {
@@ -110,7 +99,7 @@ describe('openLocks connects', () => {
 });
 
 describe('while no server can be reached', () => {
-  it.concurrent.each(urlsOf(REFUSED))('one try on %s is over within a second', async (url) => {
+  it.concurrent.each(networkUrls(REFUSED))('one try on %s is over within a second', async (url) => {
     const locks = await openLocks(url, { connect: false });
     const { error, tookMs } = await failure(locks.mutex('a').tryAcquire());
     expect(error).toMatchObject({ applied: 'no' });
@@ -121,7 +110,7 @@ describe('while no server can be reached', () => {
   });
 
   it('closing takes at most a second when nothing is held', async () => {
-    const all = urlsOf(silentHost()).map(async (url) => {
+    const all = networkUrls(silentHost()).map(async (url) => {
       const locks = await openLocks(url, { connect: false });
       await failure(locks.inspect('a'));
       const { tookMs } = await failure(locks.close());
