@@ -3,7 +3,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES, LIBRARIES_BEFORE, type Library } from '../../support/clients/redis-clients.ts';
-import { callersOfAll, cpuShareOf, leftBehindMb, worksAgain } from '../../support/outage/callers.ts';
+import {
+  askForMany,
+  callersOfAll,
+  cpuShareOf,
+  leftBehindMb,
+  worksAgain,
+} from '../../support/outage/callers.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -58,15 +64,7 @@ describe('a server that is out of reach', () => {
     await sleep(200);
     const given = new AbortController();
     const outcomes = [...all].flatMap(([library, locks]) =>
-      Array.from({ length: 200 }, (_, n) =>
-        locks
-          .mutex(`gone-${library}-${n}`)
-          .acquire({ signal: given.signal })
-          .then(
-            () => 'held',
-            () => 'given up',
-          ),
-      ),
+      askForMany(locks, `gone-${library}`, given.signal),
     );
     await sleep(600);
     given.abort();

@@ -115,3 +115,16 @@ export async function worksAgain(locks: Locks, name: string): Promise<void> {
       .catch(() => false),
   );
 }
+
+/** Asks for 200 locks. Each result says whether the lock was held or the claim was given up. */
+export function askForMany(locks: Locks, prefix: string, signal: AbortSignal): Promise<string>[] {
+  return Array.from({ length: 200 }, (_, n) =>
+    locks
+      .mutex(`${prefix}-${n}`)
+      .acquire({ signal })
+      .then(
+        () => 'held',
+        () => 'given up',
+      ),
+  );
+}

@@ -4,7 +4,7 @@ import type { Locks, Store } from '../../../../src/index.ts';
 import { request } from '../../../../src/testing/store-case.ts';
 import type { FaultProxy } from '../../../../src/torture/servers/fault-proxy.ts';
 import type { PgLibrary } from '../../../support/clients/postgres-pools.ts';
-import { callers, cpuShare, heapMb, sameOrOwn } from '../../../support/outage/callers.ts';
+import { askForMany, callers, cpuShare, heapMb, sameOrOwn } from '../../../support/outage/callers.ts';
 import { eventually } from '../../../support/waiting/eventually.ts';
 
 /** A store in PostgreSQL behind a proxy. */
@@ -93,15 +93,7 @@ function describeGivenUp({ proxy, open, sentClaims }: OutageSubject, library: Pg
     proxy().holdReplies();
     proxy().cut();
     const given = new AbortController();
-    const outcomes = Array.from({ length: 200 }, (_, n) =>
-      locks
-        .mutex(`${prefix}-${n}`)
-        .acquire({ signal: given.signal })
-        .then(
-          () => 'held',
-          () => 'given up',
-        ),
-    );
+    const outcomes = askForMany(locks, prefix, given.signal);
     await sleep(300);
     given.abort();
     expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['given up']));
