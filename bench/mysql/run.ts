@@ -3,6 +3,7 @@
 import { startMysql } from '../../test/support/servers/mysql.ts';
 import { compare, pairs, throughput } from '../postgres/uncontended.ts';
 import { misses, report } from '../redis/measure.ts';
+import { type Parts, runParts } from '../shared/run-parts.ts';
 import { floor, holdfast } from './contenders.ts';
 import { waiting } from './waiting.ts';
 
@@ -18,18 +19,13 @@ async function hundred(url: string): Promise<void> {
   report('100 tasks on 100 names: throughput, to the floor', own / least, { atLeast: 1.2 });
 }
 
-const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = { one, hundred, waiting };
+const PARTS: Parts = { one, hundred, waiting };
 
-const wanted = process.argv.slice(2);
 const server = await startMysql({
   settings: { 'innodb-flush-log-at-trx-commit': '1', 'innodb-doublewrite': '1' },
 });
 try {
-  for (const [name, run] of Object.entries(PARTS)) {
-    if (wanted.length > 0 && !wanted.includes(name)) continue;
-    console.log(`\n${name}`);
-    await run(await server.createDatabase());
-  }
+  await runParts(PARTS, () => server.createDatabase());
 } finally {
   await server.stop();
 }

@@ -1,6 +1,7 @@
 // What Redis locks cost, compared with the bare client and with other packages in one run. Exits with 1 if a
 // target is missed.
 import { startRedis } from '../../src/torture/servers/redis.ts';
+import { type Parts, runParts } from '../shared/run-parts.ts';
 import { cluster } from './cluster.ts';
 import { handoff } from './handoff.ts';
 import { oneAtATime } from './latency.ts';
@@ -9,7 +10,7 @@ import { redlock } from './redlock.ts';
 import { many } from './throughput.ts';
 import { fiftyWaiters, longQueue } from './waiters.ts';
 
-const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
+const PARTS: Parts = {
   one: oneAtATime,
   hundred: (url) => many(url, 100, 1.5),
   thousand: (url) => many(url, 1_000, 1.75),
@@ -22,14 +23,9 @@ const PARTS: Readonly<Record<string, (url: string) => Promise<void>>> = {
   cluster,
 };
 
-const wanted = process.argv.slice(2);
 const server = await startRedis();
 try {
-  for (const [name, run] of Object.entries(PARTS)) {
-    if (wanted.length > 0 && !wanted.includes(name)) continue;
-    console.log(`\n${name}`);
-    await run(server.url);
-  }
+  await runParts(PARTS, () => server.url);
 } finally {
   await server.stop();
 }
