@@ -1,14 +1,7 @@
 import { Etcd3 } from 'etcd3';
 import { createLocks } from 'holdfast';
 import { etcdStore } from 'holdfast/etcd';
-import { holdfastOn } from './measure.ts';
-
-/** One way to take a free lock. `acquire` resolves to the release. */
-export interface Contender {
-  readonly name: string;
-  acquire(lock: string): Promise<() => Promise<unknown>>;
-  close(): Promise<void> | void;
-}
+import { type Contender, holdfastOn } from '../shared/contender.ts';
 
 export type MakeContender = (hosts: readonly string[]) => Promise<Contender>;
 
@@ -55,7 +48,7 @@ export const holdfast: MakeContender = async (hosts) => {
     ttlMs: TTL_SECONDS * 1_000,
     waitMs: Number.POSITIVE_INFINITY,
   });
-  return holdfastOn(locks, client);
+  return holdfastOn(locks, () => client.close());
 };
 
 export const etcd3Lock: MakeContender = async (hosts) => {

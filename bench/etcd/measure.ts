@@ -1,20 +1,4 @@
-import type { Locks } from 'holdfast';
-import type { Contender } from './contenders.ts';
-
-/** Holdfast's own way to take a free lock. */
-export function holdfastOn(locks: Locks, client: { close(): void }): Contender {
-  return {
-    name: 'holdfast',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      client.close();
-    },
-  };
-}
+import type { Contender } from '../shared/contender.ts';
 
 export const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;

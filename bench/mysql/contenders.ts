@@ -3,6 +3,7 @@ import { mysqlStore } from 'holdfast/mysql';
 import mysql from 'mysql2';
 import type { ResultSetHeader } from 'mysql2/promise';
 import type { MakeContender } from '../postgres/contenders.ts';
+import { holdfastOn } from '../shared/contender.ts';
 
 const TTL_MS = 30_000;
 /** As many as the store uses for its statements. */
@@ -43,15 +44,5 @@ export const holdfast: MakeContender = async (url) => {
   const pool = mysql.createPool(url);
   const store = mysqlStore(pool, { connections: CONNECTIONS });
   const locks = createLocks(store, { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name: 'holdfast',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      await pool.promise().end();
-    },
-  };
+  return holdfastOn(locks, () => pool.promise().end());
 };

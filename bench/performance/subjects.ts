@@ -14,8 +14,9 @@ import { etcd3Lock, floor as etcdFloor, holdfast as onEtcd } from '../etcd/conte
 import { floor as mysqlFloor, holdfast as onMysql } from '../mysql/contenders.ts';
 import { advisory, floorOnPg } from '../postgres/advisory.ts';
 import { holdfast as onPostgres, floor as postgresFloor, verrou } from '../postgres/contenders.ts';
-import { type Contender, fenced, floor, holdfast, peers } from '../redis/contenders.ts';
+import { fenced, floor, holdfast, peers } from '../redis/contenders.ts';
 import { redlockContenders } from '../redis/redlock.ts';
+import type { Contender } from '../shared/contender.ts';
 import { openDatabase, rawLock } from '../sqlite/uncontended.ts';
 import { holdfast as onZookeeper, floor as zookeeperFloor } from '../zookeeper/contenders.ts';
 import type { Kind } from './data.ts';

@@ -7,7 +7,8 @@ import { advisory } from '../postgres/advisory.ts';
 import { blocking } from '../postgres/blocking.ts';
 import { holdfast as leases, verrou } from '../postgres/contenders.ts';
 import { statements } from '../postgres/counted.ts';
-import { type Contender, holdfast, peers } from '../redis/contenders.ts';
+import { holdfast, peers } from '../redis/contenders.ts';
+import type { Contender } from '../shared/contender.ts';
 import type { Kind, Waiting } from './data.ts';
 import type { Effort } from './effort.ts';
 

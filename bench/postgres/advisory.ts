@@ -4,7 +4,8 @@ import { type PostgresPool, postgresAdvisoryStore } from 'holdfast/postgres';
 import pg from 'pg';
 import postgres from 'postgres';
 import { p50, report } from '../redis/measure.ts';
-import type { Contender, MakeContender } from './contenders.ts';
+import { type Contender, holdfastOn } from '../shared/contender.ts';
+import type { MakeContender } from './contenders.ts';
 import { compare, pairs, throughput } from './uncontended.ts';
 
 const LOCK = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held';
@@ -56,17 +57,7 @@ const floorOnPostgresJs: MakeContender = async (url) => {
 
 function advisoryOn(pool: PostgresPool, end: () => Promise<void>): Contender {
   const locks = createLocks(postgresAdvisoryStore(pool), { waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name: 'holdfast advisory',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      await end();
-    },
-  };
+  return holdfastOn(locks, end, 'holdfast advisory');
 }
 
 export const advisory: MakeContender = async (url) => {

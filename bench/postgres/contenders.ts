@@ -4,13 +4,7 @@ import { createLocks } from 'holdfast';
 import { postgresLeaseStore } from 'holdfast/postgres';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
-
-/** One way to take a lock. `acquire` waits and resolves to the release. */
-export interface Contender {
-  readonly name: string;
-  acquire(lock: string): Promise<() => Promise<unknown>>;
-  close(): Promise<void>;
-}
+import { type Contender, holdfastOn } from '../shared/contender.ts';
 
 export type MakeContender = (url: string) => Promise<Contender>;
 
@@ -58,17 +52,7 @@ export const holdfast: MakeContender = async (url) => {
   const pool = new pg.Pool({ connectionString: url });
   const store = postgresLeaseStore(pool, { connections: CONNECTIONS });
   const locks = createLocks(store, { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name: 'holdfast',
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      await pool.end();
-    },
-  };
+  return holdfastOn(locks, () => pool.end());
 };
 
 export const verrou: MakeContender = async (url) => {

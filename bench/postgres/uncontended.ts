@@ -1,5 +1,6 @@
 import { alternate, middle, report } from '../redis/measure.ts';
-import { type Contender, floor, holdfast, type MakeContender, verrou } from './contenders.ts';
+import type { Contender } from '../shared/contender.ts';
+import { floor, holdfast, type MakeContender, verrou } from './contenders.ts';
 
 const PAIRS = 300;
 const ROUND_MS = 700;

@@ -1,7 +1,8 @@
 import { redisStore } from 'holdfast/redis';
 import { Cluster } from 'ioredis';
 import { startRedisCluster } from '../../test/support/servers/redis-cluster.ts';
-import { type Contender, holdfastOver, redlockOver, semaphoreOver, sesameOver } from './contenders.ts';
+import type { Contender } from '../shared/contender.ts';
+import { holdfastOver, redlockOver, semaphoreOver, sesameOver } from './contenders.ts';
 import { pairs } from './latency.ts';
 import { report } from './measure.ts';
 import { compare, throughput } from './throughput.ts';

@@ -7,13 +7,7 @@ import { Redis } from 'ioredis';
 import { Mutex } from 'redis-semaphore';
 import Redlock from 'redlock';
 import { createLock, IoredisAdapter } from 'redlock-universal';
-
-/** One way to acquire a lock. `acquire` waits, and resolves to the release. */
-export interface Contender {
-  readonly name: string;
-  acquire(lock: string): Promise<() => Promise<unknown>>;
-  close(): Promise<void> | void;
-}
+import { type Contender, holdfastOn } from '../shared/contender.ts';
 
 export type MakeContender = (url: string) => Contender;
 
@@ -83,17 +77,7 @@ const closeAll = (clients: readonly Closable[]) => (): void => {
 
 export function holdfastOver(name: string, store: Store, clients: readonly Closable[]): Contender {
   const locks = createLocks(store, { ttlMs: TTL_MS, waitMs: Number.POSITIVE_INFINITY });
-  return {
-    name,
-    async acquire(lock) {
-      const hold = await locks.mutex(lock).acquire();
-      return () => hold.release();
-    },
-    async close() {
-      await locks.close();
-      closeAll(clients)();
-    },
-  };
+  return holdfastOn(locks, closeAll(clients), name);
 }
 
 export function redlockOver(name: string, clients: readonly Closable[]): Contender {

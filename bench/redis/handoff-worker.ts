@@ -1,19 +1,14 @@
-import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type Contender, holdfast, peers } from './contenders.ts';
+import { serveRounds } from '../shared/circle-member.ts';
+import type { Contender } from '../shared/contender.ts';
+import { holdfast, peers } from './contenders.ts';
 
-/**
- * One process of a handoff: acquires the lock, keeps it for a moment, releases it, and so on. After each
- * round it prints when each hold was asked for, began and ended, in µs of the wall clock, which all
- * processes share.
- */
+/** One process of a handoff. */
 const [, , url = '', name = ''] = process.argv;
 const HOLD_MS = 2;
 const isPolling = name !== 'BLPOP' && name !== 'holdfast';
 /** For a process that polls, compiling is a small part of a handoff. */
 const WARM_TURNS = isPolling ? 400 : 4_000;
-const nowUs = (): number => Math.round((performance.timeOrigin + performance.now()) * 1000);
 
 /** The floor: the process that pops the only element holds. Pushing it back wakes the longest waiter. */
 function blockingPop(): Contender {
@@ -55,19 +50,5 @@ async function warmUp(one: Contender): Promise<void> {
   await Promise.all(Array.from({ length: tasks }, turns));
 }
 await warmUp(contender);
-const lock = `bench-handoff ${name}`;
-process.stdout.write('ready\n');
-for await (const turns of createInterface({ input: process.stdin })) {
-  const holds: Array<[number, number, number]> = [];
-  for (let turn = 0; turn < Number(turns); turn += 1) {
-    const asked = nowUs();
-    const release = await contender.acquire(lock);
-    const begun = nowUs();
-    await sleep(HOLD_MS);
-    const ended = nowUs();
-    await release();
-    holds.push([asked, begun, ended]);
-  }
-  process.stdout.write(`${JSON.stringify(holds)}\n`);
-}
+await serveRounds(contender, `bench-handoff ${name}`, HOLD_MS);
 process.exit(0);

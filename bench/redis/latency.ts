@@ -1,4 +1,5 @@
-import { type Contender, fenced, floor, holdfast, peers } from './contenders.ts';
+import type { Contender } from '../shared/contender.ts';
+import { fenced, floor, holdfast, peers } from './contenders.ts';
 import { alternate, middle, report } from './measure.ts';
 
 const ROUNDS = 15;

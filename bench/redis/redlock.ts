@@ -1,7 +1,8 @@
 import { redlockStore } from 'holdfast/redis';
 import { Redis } from 'ioredis';
 import { startRedisNodes } from '../../test/support/servers/redis-nodes.ts';
-import { type Contender, holdfastOver, RELEASE, redlockOver, TTL_MS, value } from './contenders.ts';
+import type { Contender } from '../shared/contender.ts';
+import { holdfastOver, RELEASE, redlockOver, TTL_MS, value } from './contenders.ts';
 import { pairs } from './latency.ts';
 import { report } from './measure.ts';
 import { compare } from './throughput.ts';

@@ -1,4 +1,5 @@
-import { type Contender, holdfast, peers } from './contenders.ts';
+import type { Contender } from '../shared/contender.ts';
+import { holdfast, peers } from './contenders.ts';
 import { pairs } from './latency.ts';
 import { alternate, middle, report } from './measure.ts';
 

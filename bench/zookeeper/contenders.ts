@@ -2,8 +2,7 @@ import { createLocks } from 'holdfast';
 import { zookeeperStore } from 'holdfast/zookeeper';
 import zookeeper from 'node-zookeeper-client';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
-import type { Contender } from '../etcd/contenders.ts';
-import { holdfastOn } from '../etcd/measure.ts';
+import { type Contender, holdfastOn } from '../shared/contender.ts';
 
 const EPHEMERAL_SEQUENTIAL = 3;
 const PERSISTENT = 0;
@@ -54,5 +53,5 @@ export function floor(address: string): Contender {
 export function holdfast(address: string): Contender {
   const client = connect(address);
   const locks = createLocks(zookeeperStore(client), { waitMs: Number.POSITIVE_INFINITY });
-  return holdfastOn(locks, client);
+  return holdfastOn(locks, () => client.close());
 }
