@@ -1,0 +1,83 @@
+import { expect, it } from 'vitest';
+import { PruneTimer, type PruneTimerOptions } from '../../src/stores/shared/prune-timer.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+
+/** A timer, when it has pruned, in ms since the start, and how to create rows. */
+function start(prune: PruneTimerOptions['prune'] = async () => false, rowsMany?: number) {
+  const clock = virtualClock();
+  const startedMs = clock.monotonicMs();
+  const pruned: number[] = [];
+  const timer = new PruneTimer({
+    clock,
+    ...(rowsMany === undefined ? {} : { rowsMany }),
+    prune: (isAfterMany) => {
+      pruned.push(clock.monotonicMs() - startedMs);
+      return prune(isAfterMany);
+    },
+  });
+  const create = (rows: number): void => {
+    for (let n = 0; n < rows; n += 1) timer.onNewRow();
+  };
+  return { clock, timer, pruned, create };
+}
+
+it('prunes a minute after the first new row, and not again without another', async () => {
+  const { clock, pruned, create } = start();
+  create(1);
+  await clock.advance(30_000);
+  create(998);
+  await clock.advance(300_000);
+  expect(pruned).toEqual([60_000]);
+  create(1);
+  await clock.advance(60_000);
+  expect(pruned).toEqual([60_000, 390_000]);
+});
+
+it('prunes soon after many new rows, and at once after very many where that is asked for', async () => {
+  const seen: boolean[] = [];
+  const prune = async (isAfterMany: boolean): Promise<boolean> => {
+    seen.push(isAfterMany);
+    return false;
+  };
+  const { clock, pruned, create } = start(prune, 2_000);
+  create(1_999);
+  await clock.advance(100);
+  expect(pruned).toEqual([]);
+  await clock.advance(100);
+  create(2_000);
+  create(1);
+  await clock.advance(60_000);
+  expect(pruned).toEqual([200, 200, 60_200]);
+  expect(seen).toEqual([true, true, false]);
+});
+
+it('does not prune twice at a time, and goes on afterwards with the rows that came meanwhile', async () => {
+  let end = (_isMoreLater: boolean): void => {};
+  const ended = (): Promise<boolean> =>
+    new Promise((resolve) => {
+      end = resolve;
+    });
+  const { clock, pruned, create } = start(ended);
+  create(1_000);
+  await clock.advance(200);
+  create(5_000);
+  await clock.advance(120_000);
+  expect(pruned).toEqual([200]);
+  end(false);
+  await clock.advance(200);
+  expect(pruned).toEqual([200, 120_400]);
+  // No row came, but there is more to delete.
+  end(true);
+  await clock.advance(60_000);
+  expect(pruned).toEqual([200, 120_400, 180_400]);
+});
+
+it('does not prune any more when it is closed', async () => {
+  const { clock, timer, pruned, create } = start();
+  create(1);
+  timer.close();
+  create(1_000);
+  await clock.advance(300_000);
+  expect(timer.isClosed).toBe(true);
+  expect(pruned).toEqual([]);
+});
