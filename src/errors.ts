@@ -55,7 +55,7 @@ function describeTimeout(
   const [first, ...others] = holders;
   if (first === undefined) return `${waited}; no holder is known now`;
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
-  return `${waited}; held by ${SELF_TEXT[self].replace('%', describeHolder(first))}${more}`;
+  return `${waited}; held by ${SELF_TEXT[self].replace('%', () => describeHolder(first))}${more}`;
 }
 
 /** The wait timed out while others held the lock. */

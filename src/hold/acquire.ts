@@ -21,7 +21,7 @@ export interface AcquireRequest {
   readonly startedMs?: number;
   /** A refusal emits no event. */
   readonly isQuiet?: boolean;
-  /** Called after every refusal: true when a grant would be useless by now. */
+  /** Called after every refusal. Resolves to true when a grant would be useless by now. */
   readonly isDone?: () => Promise<boolean>;
   /** Only the grant matters: the claim is neither renewed nor released, and expires by itself. */
   readonly detached?: boolean;
@@ -59,7 +59,8 @@ export async function acquire(core: Core, request: AcquireRequest): Promise<Held
         if (reason !== null) throw reason;
       }
       attempt.beginWait();
-      if (request.isDone !== undefined && (await request.isDone())) throw new DoneError();
+      if (request.isDone !== undefined && attempt.isRefused && (await request.isDone()))
+        throw new DoneError();
       const leftMs = attempt.leftMs();
       if (leftMs <= 0) throw await attempt.timeout();
       const pushed = await attempt.wait.sleep(Math.min(attempt.delayMs(), leftMs));
@@ -133,6 +134,11 @@ class Attempt {
     core.beginCall();
     if (request.isQuiet !== true)
       this.#trace = beginTrace(core, this.#ref, request.mode, canWait ? request.settings.waitMs : 0);
+  }
+
+  /** The store has answered the last request, and did not grant it. */
+  get isRefused(): boolean {
+    return this.#failure === null;
   }
 
   /** What is left of `waitMs`. */
@@ -213,7 +219,9 @@ class Attempt {
     if (this.wait.isStopped || this.#core.isClosed) this.#abandon(error);
     else if (!isUnknown(error)) this.#mayStand = this.#stoodBefore;
     this.#hasFailed ||= isUnknown(error);
-    if (this.wait.isStopped || !isStoreError(error)) return error;
+    // The reason of an abort comes before a failure in the same tick.
+    this.wait.throwIfStopped();
+    if (!isStoreError(error)) return error;
     if (this.#core.isClosed) return new ClosedError();
     if (!this.#canWait) return error;
     this.#failure = error;
@@ -244,6 +252,8 @@ class Attempt {
       this.wait.onHeld(held);
       this.#held = held;
     }
+    // An attempt whose refusal is not final is traced only when it is granted.
+    if (this.#request.isQuiet === true) this.#trace = beginTrace(core, this.#ref, mode, 0);
     if (this.#trace !== null) {
       this.#trace.outcome = 'acquired';
       this.#trace.fence = fence;

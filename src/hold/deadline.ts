@@ -45,6 +45,11 @@ export class Deadline {
     return remaining;
   }
 
+  /** What is left of the time that the store has granted, without the margin for clocks. */
+  grantedMs(): number {
+    return Math.min(this.#validForMs, this.#leastMs) - elapsedMs(this.clock, this.#sent);
+  }
+
   /** The end of the deadline by each clock. The earlier of the two counts. */
   end(): Instant {
     const trusted = [{ sent: this.#sent, ttlMs: this.#validForMs }, ...(this.#unanswered ?? [])];

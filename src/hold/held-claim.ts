@@ -146,14 +146,13 @@ export class HeldClaim {
   }
 
   /** A renewal sent at `sent` was confirmed. False when it came too late to count. */
-  confirm(sent: Instant, validForMs: number, ttlMs: number): boolean {
-    if (!this.deadline.confirm(sent, validForMs)) return false;
-    this.#ttlMs = ttlMs;
-    return this.checkDeadline();
+  confirm(sent: Instant, validForMs: number): boolean {
+    return this.deadline.confirm(sent, validForMs) && this.checkDeadline();
   }
 
-  /** The user extended a hold with `renew: false`: on a session store that moves its end. */
-  moveEnd(ttlMs: number): void {
+  /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
+  onExtended(ttlMs: number): void {
+    this.#ttlMs = ttlMs;
     if (this.#unrenewedMs !== FOREVER_MS) this.#unrenewedMs = this.heldForMs + ttlMs;
   }
 

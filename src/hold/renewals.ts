@@ -30,6 +30,8 @@ export class Renewal {
   deadlineTimer: Timer | null = null;
   retryTimer: Timer | null = null;
   inFlight: Promise<unknown> | null = null;
+  /** The store is asked once more when the pending renewal has ended. */
+  isCheckDue = false;
 
   constructor(held: HeldClaim) {
     this.held = held;
@@ -111,10 +113,17 @@ export class Renewals implements Renewer {
    */
   check(held: HeldClaim): void {
     const { renewal } = held;
-    if (renewal === null) return;
+    if (renewal === null || renewal.isCheckDue) return;
+    if (renewal.inFlight === null) {
+      this.#renewDue(renewal, held.renew ? held.ttlMs : Math.max(Math.ceil(held.deadline.grantedMs()), 1));
+      return;
+    }
     // The pending renewal may have been answered before the eviction.
-    if (renewal.inFlight !== null) void renewal.inFlight.then(() => this.check(held));
-    else this.#renewDue(renewal, held.renew ? held.ttlMs : Math.ceil(held.remainingMs));
+    renewal.isCheckDue = true;
+    void renewal.inFlight.then(() => {
+      renewal.isCheckDue = false;
+      this.check(held);
+    });
   }
 
   /** Renews now, at the user's request. Rejects when the store did not confirm it. */
@@ -125,7 +134,7 @@ export class Renewals implements Renewer {
     held.assertHeld();
     const failure = renewal === null ? null : await this.#renew(renewal, ttlMs);
     if (failure !== null) throw failure;
-    held.moveEnd(ttlMs);
+    held.onExtended(ttlMs);
     held.assertHeld();
   }
 
@@ -178,7 +187,6 @@ export class Renewals implements Renewer {
   #renewDue(renewal: Renewal, ttlMs = renewal.held.ttlMs): void {
     const { held } = renewal;
     if (renewal.inFlight !== null || !held.checkDeadline()) return;
-    this.#watchDeadline(renewal);
     void this.#renew(renewal, ttlMs);
   }
 
@@ -194,12 +202,14 @@ export class Renewals implements Renewer {
     const { held } = renewal;
     const { clock, commands, store } = this.#core;
     const sent = instant(clock);
+    // The request may shorten the lease, and its answer may be lost: the deadline moves when it is sent.
+    const command = held.deadline.onSent(sent, ttlMs);
+    this.#watchDeadline(renewal);
     // Several tries must fit into the time that is left. A later answer still counts.
     const limitMs = Math.min(commands.limitMs, Math.max(held.remainingMs / 3, RETRY_MIN_MS));
-    const command = held.deadline.onSent(sent, ttlMs);
     const onAnswer = (outcome: RenewOutcome): void => {
       held.deadline.onAnswered(command);
-      this.#onAnswer(renewal, sent, outcome, ttlMs);
+      this.#onAnswer(renewal, sent, outcome);
     };
     const onLate = (outcome: RenewOutcome | null): void => {
       if (outcome !== null) onAnswer(outcome);
@@ -220,7 +230,7 @@ export class Renewals implements Renewer {
     }
   }
 
-  #onAnswer(renewal: Renewal, sent: Instant, outcome: RenewOutcome, ttlMs: number): void {
+  #onAnswer(renewal: Renewal, sent: Instant, outcome: RenewOutcome): void {
     const { held } = renewal;
     if (!held.isHeld) return;
     if (!outcome.held) {
@@ -229,7 +239,7 @@ export class Renewals implements Renewer {
       return;
     }
     const { validForMs } = outcome;
-    if (!held.confirm(sent, validForMs, ttlMs)) return;
+    if (!held.confirm(sent, validForMs)) return;
     const tookMs = this.#core.clock.monotonicMs() - sent.monotonicMs;
     this.#core.emit('renewed', held.ref, { tookMs, validForMs });
     renewal.unschedule();

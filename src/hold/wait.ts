@@ -94,7 +94,7 @@ export class Wait implements Waiter, Closable {
    * wait is stopped. Resolves to the pushed grant, if one came.
    */
   async sleep(ms: number): Promise<ArrivedGrant | null> {
-    if (!this.#isWoken) {
+    if (!this.#isWoken && this.#stopped === null) {
       await new Promise<void>((resolve) => {
         const timer = this.#core.clock.startTimer(ms, resolve);
         this.#endSleep = () => {

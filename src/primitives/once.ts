@@ -6,6 +6,7 @@ import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
 import { DONE, storedName } from '../use.ts';
+import { isStoreError } from '../util/error-code.ts';
 import { EXCLUSIVE } from './mutex.ts';
 
 /**
@@ -56,7 +57,7 @@ async function claimRun(core: Core, request: AcquireRequest): Promise<HeldClaim 
     return (await tryAcquire(core, request)) ?? ((await isDone(core, request.name)) ? 'done' : 'running');
   }
   try {
-    return await acquire(core, { ...request, isDone: () => isDone(core, request.name) });
+    return await acquire(core, { ...request, isDone: () => isSurelyDone(core, request.name) });
   } catch (error) {
     if (error instanceof DoneError) return 'done';
     throw error;
@@ -66,6 +67,16 @@ async function claimRun(core: Core, request: AcquireRequest): Promise<HeldClaim 
 async function isDone(core: Core, name: string): Promise<boolean> {
   const claims = await core.read(name);
   return claims.some((claim) => claim.granted && claim.note === DONE);
+}
+
+/** During a wait, a read that fails is no reason to give up: the next refusal asks again. */
+async function isSurelyDone(core: Core, name: string): Promise<boolean> {
+  try {
+    return await isDone(core, name);
+  } catch (error) {
+    if (isStoreError(error)) return false;
+    throw error;
+  }
 }
 
 /** A finished run may run again. False when no finished run is remembered. */

@@ -100,9 +100,10 @@ export class ThreadRenewals implements Renewer {
       const { number } = kept.slot;
       await this.#core.commands.run((signal) => this.#thread.call('extend', [number, ttlMs], signal));
     }
-    held.confirm(instant(this.#core.clock), ttlMs, ttlMs);
-    held.moveEnd(ttlMs);
+    held.confirm(instant(this.#core.clock), ttlMs);
+    held.onExtended(ttlMs);
     held.assertHeld();
+    this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
   }
 
   /** Renewals can be on their way in the thread at any time, so the thread is told to stop first. */

@@ -94,6 +94,35 @@ describe('a report of an eviction that did not happen', () => {
     expect(short.signal.reason).toMatchObject({ how: 'expired' });
   });
 
+  it('does not shorten a hold that is not renewed, nor its TTL, however many come', async () => {
+    const { store: memory, clock } = makeWorld();
+    const store = new ReportingStore(memory);
+    const locks = createLocks(store, { clock });
+    const hold = await locks.mutex('a').acquire({ ttlMs: 30_000, renew: false });
+    for (let n = 0; n < 200; n += 1) {
+      store.report(null);
+      await clock.advance(1);
+    }
+    expect(hold.remainingMs).toBeGreaterThan(29_400);
+    await hold.extend();
+    expect(hold.remainingMs).toBeGreaterThan(29_600);
+  });
+
+  it('that comes many times during a renewal asks the store once more', async () => {
+    const { store: memory, clock } = makeWorld();
+    const store = new ReportingStore(memory);
+    const hold = await createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 30_000 });
+    let renewals = 0;
+    const { renew } = store;
+    store.renew = (...args) => {
+      renewals += 1;
+      return renew.apply(store, args);
+    };
+    for (let n = 0; n < 50; n += 1) store.report(hold.id);
+    await clock.advance(100);
+    expect(renewals).toBe(2);
+  });
+
   it('is not listened for any more by a Locks that has closed', async () => {
     let listeners = 0;
     const inner = memoryStore();

@@ -260,6 +260,34 @@ describe('once', () => {
     await expect(run).rejects.toMatchObject({ code: 'HOLD_LOST', value: 1 });
   });
 
+  it('goes on waiting when its read fails', async () => {
+    const { locks, faulty, clock } = makeWorld();
+    const first = outcomeOf(locks().once('report', () => clock.sleep(5_000)));
+    await clock.settle();
+    let isFailing = true;
+    const { locks: failing } = faulty(({ verb }) => (isFailing && verb === 'read' ? 'refuse' : null));
+    const second = outcomeOf(failing.once('report', () => 2, { waitMs: 60_000 }));
+    await clock.advance(1_000);
+    expect(second.state).toBe('pending');
+    isFailing = false;
+    await clock.advance(5_000);
+    expect([first.state, second.value]).toEqual(['kept', { ran: false, why: 'done' }]);
+  });
+
+  it('an abort during its read ends the wait', async () => {
+    const { locks, faulty, clock } = makeWorld();
+    void locks().once('report', () => clock.sleep(60_000));
+    await clock.settle();
+    const { locks: slow } = faulty(({ verb }) => (verb === 'read' ? 'hang' : null));
+    const stop = new AbortController();
+    const call = outcomeOf(slow.once('report', () => 2, { waitMs: 50_000, signal: stop.signal }));
+    await clock.advance(100);
+    stop.abort(new Error('enough'));
+    await clock.advance(6_000);
+    expect(call.error).toMatchObject({ message: 'enough' });
+    await clock.advance(60_000);
+  });
+
   it('waits for the run in progress with waitMs, and reports that it is done', async () => {
     const { locks, clock } = makeWorld();
     const first = outcomeOf(locks().once('report', () => clock.sleep(5_000)));

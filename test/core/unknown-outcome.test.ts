@@ -30,6 +30,21 @@ function makeLink() {
 }
 
 describe('a renewal of unknown outcome', () => {
+  it('that shortened the lease aborts the signal before another can hold', async () => {
+    const { faulty, locks, clock } = makeWorld();
+    const { locks: mine } = faulty((call) => (call.verb === 'renew' ? 'hang' : null));
+    const hold = await mine.mutex('a').acquire({ ttlMs: 30_000 });
+    const startedMs = clock.monotonicMs();
+    const abortedMs: number[] = [];
+    // Reading the signal later would look at the deadline.
+    hold.signal.addEventListener('abort', () => abortedMs.push(clock.monotonicMs() - startedMs));
+    const extending = outcomeOf(hold.extend(1_000));
+    await clock.advance(6_000);
+    expect(extending.state).toBe('broken');
+    expect(abortedMs).toEqual([expect.closeTo(988, -1)]);
+    await Promise.all([mine.close({ drainMs: 0 }), clock.advance(60_000), locks().close()]);
+  });
+
   it.each([true, false])(
     'may have shortened the lease: the hold is trusted no longer than that (renewed: %s)',
     async (renew) => {
