@@ -80,6 +80,22 @@ describe('the ledger', () => {
     expect(judge(['a', 1n, 0, 10], ['a', 2n, 11, 12], ['b', 1n, 13, 14])).toEqual([]);
   });
 
+  it('of a session lets a holder learn of a reset a moment late, and no later', () => {
+    const judged = (...ends: [fence: bigint, fromMs: number, toMs: number][]): [number, number] => {
+      const ledger = new Ledger(1_000);
+      for (const [worker, [fence, fromMs, toMs]] of ends.entries())
+        ledger.add({ lock: 'a', fence, worker, fromMs, toMs });
+      ledger.judge();
+      return [ledger.lateNotices, ledger.problems.length];
+    };
+    expect(judged([1n, 0, 500], [2n, 400, 450])).toEqual([1, 0]);
+    expect(judged([2n, 0, 500], [1n, 100, 100])).toEqual([1, 0]);
+    expect(judged([1n, 0, 5_000], [2n, 400, 4_500])).toEqual([0, 1]);
+    expect(judged([2n, 0, 5_000], [1n, 400, 4_500])).toEqual([0, 2]);
+    expect(judged([1n, 0, 500], [1n, 600, 700])).toEqual([0, 1]);
+    expect(judged([2n, 0, 500], [1n, 5_000, 5_100])).toEqual([0, 1]);
+  });
+
   it('judges the holds that began before a given moment, and the others later', () => {
     const ledger = new Ledger();
     ledger.add({ lock: 'a', fence: 1n, worker: 1, fromMs: 0, toMs: 50 });

@@ -33,7 +33,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a wake-up between the refusal and the sleep is missed',
     symbol: 'Wait.sleep',
-    find: 'if (!this.#isWoken) {',
+    find: 'if (!this.#isWoken && this.#stopped === null) {',
     replace: '{',
     test: ACQUIRE,
     by: 'does not miss a release',
@@ -133,7 +133,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a term begins while the last one of the same process still runs',
     symbol: 'Campaign.#serve',
-    find: 'await Promise.race([work, whenAborted(this.#stopped.signal)]);',
+    find: 'await settledOrAborted(work, this.#stopped.signal);',
     replace: '',
     test: CAMPAIGN,
     by: 'does not begin a second term before the first has ended',

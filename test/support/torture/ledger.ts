@@ -23,9 +23,20 @@ interface LockState {
  */
 export class Ledger {
   readonly problems: string[] = [];
+  /** How often a holder was told after the next one held, and within `noticeMs`. */
+  lateNotices = 0;
+  /**
+   * For locks of a session, which end with the connection: how long a process may take to learn of a
+   * reset. 0 for leases: their holders know the time by themselves.
+   */
+  readonly #noticeMs: number;
   readonly #locks = new Map<string, LockState>();
   #waiting: Interval[] = [];
   judged = 0;
+
+  constructor(noticeMs = 0) {
+    this.#noticeMs = noticeMs;
+  }
 
   add(interval: Interval): void {
     this.#waiting.push(interval);
@@ -46,16 +57,20 @@ export class Ledger {
       return;
     }
     const { longest, greatestFence } = state;
-    if (next.fromMs < longest.toMs) {
-      const overlapMs = (Math.min(longest.toMs, next.toMs) - next.fromMs).toFixed(2);
+    const overlapMs = Math.min(longest.toMs, next.toMs) - next.fromMs;
+    // The holder with the smaller fence should have known that its hold was over.
+    const [older, newer] = next.fence < longest.fence ? [next, longest] : [longest, next];
+    const lateMs = older.toMs - newer.fromMs;
+    const isLateNotice = next.fence !== longest.fence && lateMs >= 0 && lateMs < this.#noticeMs;
+    if (isLateNotice) this.lateNotices += 1;
+    else if (next.fromMs < longest.toMs)
       this.problems.push(
         `exclusion: ${next.lock}: worker ${next.worker} (fence ${next.fence}) held beside ` +
-          `worker ${longest.worker} (fence ${longest.fence}) for ${overlapMs} ms`,
+          `worker ${longest.worker} (fence ${longest.fence}) for ${overlapMs.toFixed(2)} ms`,
       );
-    }
-    if (next.fence <= greatestFence)
+    if (next.fence > greatestFence) state.greatestFence = next.fence;
+    else if (!isLateNotice)
       this.problems.push(`fences: ${next.lock}: ${next.fence} was given after ${greatestFence}`);
-    else state.greatestFence = next.fence;
     if (next.toMs > longest.toMs) state.longest = next;
   }
 }
