@@ -158,6 +158,8 @@ export const needsCounting: StoreCase['leftOut'] = (traits) =>
   traits.counting ? null : 'the store cannot count permits';
 export const needsLease: StoreCase['leftOut'] = (traits) =>
   traits.lifetime === 'lease' ? null : 'claims live as long as the session, not for a TTL';
+export const needsMemory: StoreCase['leftOut'] = (traits) =>
+  traits.remembers ? null : 'the store does not remember';
 export const needsBoth =
   (...needs: StoreCase['leftOut'][]): StoreCase['leftOut'] =>
   (traits, env) =>

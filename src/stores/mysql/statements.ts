@@ -59,7 +59,7 @@ const WRITE = `INSERT INTO holdfast_locks
     holder VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
     granted_at BIGINT PATH '$[6]' ERROR ON ERROR,
     expires_at BIGINT PATH '$[7]' ERROR ON ERROR,
-    ttl_ms INT PATH '$[8]' ERROR ON ERROR,
+    ttl_ms BIGINT PATH '$[8]' ERROR ON ERROR,
     note LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
     queue LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR
   )) n

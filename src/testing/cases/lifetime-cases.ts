@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import type { Store } from '../../store/store.ts';
 import {
   claimUntilGranted,
+  EXCLUSIVE,
   freshName,
   LONG_MS,
   needsBoth,
   needsLease,
+  needsMemory,
   needsOrder,
   request,
   SHARED,
@@ -13,6 +15,9 @@ import {
   storeCase,
   timedCase,
 } from '../store-case.ts';
+
+/** The longest time for which `once` remembers a run. */
+const YEAR_MS = 366 * 86_400_000;
 
 const ttlOf = (env: { ttlMs?: number | undefined }): number => env.ttlMs ?? 300;
 
@@ -64,6 +69,30 @@ export const lifetimeCases: readonly StoreCase[] = [
       assert.equal(await a.release(wanted), true);
     },
     needsLease,
+  ),
+  storeCase(
+    4,
+    'a claim of 366 days is stored, read and renewed',
+    async (_env, a, b) => {
+      const name = freshName();
+      // The second claim finds a lock that was in use before, which a store may take another way.
+      for (const mode of [EXCLUSIVE, EXCLUSIVE, SHARED]) {
+        const held = request(name, { mode, ttlMs: YEAR_MS });
+        const outcome = await a.claim(held);
+        assertYear(outcome.granted && outcome.validForMs);
+        await readsAsYear(b, name);
+        assert.equal((await a.renew(held, { ttlMs: LONG_MS })).held, true);
+        const renewed = await a.renew(held, { ttlMs: YEAR_MS, note: 'done' });
+        assertYear(renewed.held && renewed.validForMs);
+        await readsAsYear(b, name);
+        const waiter = request(name, { wait: true });
+        assert.equal((await b.claim(waiter)).granted, false);
+        await readsAsYear(b, name);
+        await b.release(waiter);
+        assert.equal(await a.release(held), true);
+      }
+    },
+    needsMemory,
   ),
   storeCase(
     4,
@@ -192,6 +221,17 @@ export const lifetimeCases: readonly StoreCase[] = [
     await claimUntilGranted(env, b, request(name), 5_000);
   }),
 ];
+
+async function readsAsYear(store: Store, name: string): Promise<void> {
+  const [holder] = await store.read(name);
+  assert.equal(holder?.granted, true);
+  assertYear(holder?.expiresInMs ?? false);
+}
+
+/** A store may round a TTL, and takes from it what the clocks may differ by. */
+function assertYear(ms: number | false): void {
+  assert.ok(ms !== false && ms > YEAR_MS * 0.98 && ms < YEAR_MS + 2_000, `${ms} ms are not a year`);
+}
 
 /** A session store has to ask the process of the holder, so an eviction may take a moment. */
 async function untilLost(

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS holdfast_locks (
   holder VARBINARY(1024) NULL,
   granted_at BIGINT NOT NULL,
   expires_at BIGINT NOT NULL,
-  ttl_ms INT NOT NULL,
+  ttl_ms BIGINT NOT NULL,
   note LONGBLOB NOT NULL,
   -- The other claims as JSON, as `lock-row.ts` writes it: holds beside others, and those that wait.
   -- NULL: none.
