@@ -136,6 +136,7 @@ export class Poller {
   #takeDue(): KnownRow[] {
     const { clock, waiters } = this.#options;
     const beforeMs = clock.monotonicMs() + TOGETHER_MS;
+    waiters.dropOld();
     for (const name of this.#watched.keys())
       if (!waiters.has(name) && !this.#observed.has(name)) this.#watched.delete(name);
     for (const name of [...waiters.names, ...this.#observed]) this.#watch(name);

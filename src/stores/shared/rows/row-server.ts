@@ -112,13 +112,15 @@ export class RowServer implements QueueServer {
 
   async claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer> {
     const isContended = this.#waiters.has(request.name);
-    if (request.wait) this.#waiters.add(request);
+    const isNew = request.wait && this.#waiters.add(request);
     try {
       const answer = await this.#table.run(this.#table.claim(request, isContended), signal);
       if (answer.granted) this.#waiters.remove(request);
       return answer;
     } catch (error) {
-      if (!isStoreError(error) && codeOf(error) !== 'undefined') this.#waiters.remove(request);
+      // No release follows a claim that has not reached the table, unless an earlier request may have.
+      const isGone = isStoreError(error) ? isNew && error.applied === 'no' : codeOf(error) !== 'undefined';
+      if (isGone) this.#waiters.remove(request);
       throw error;
     }
   }
