@@ -35,6 +35,7 @@ it.each([
   'mysql://h/db?ssl=maybe',
   'mysql://h/db?timeout=5',
   'mysql://u:secret%zz@h/db',
+  'mysql://u:secret@h/%zz',
 ])('refuses %s without repeating what may be a password', (url) => {
   expect(() => parseMysqlUrl(url)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
   expect(() => parseMysqlUrl(url)).not.toThrow(/secret/);

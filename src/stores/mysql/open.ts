@@ -42,11 +42,19 @@ export function parseMysqlUrl(url: string): MysqlUrl {
       port: Number(port),
       user: username,
       password,
-      database: decodeURIComponent(database),
+      database: decodeDatabase(database),
       socketPath: parameters.get('socket') ?? undefined,
       ssl:
         ssl === 'false' ? undefined : { rejectUnauthorized: ssl === 'true', verifyIdentity: ssl === 'true' },
     },
     prefix: parameters.get('prefix') ?? undefined,
   };
+}
+
+function decodeDatabase(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
+  }
 }
