@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { flushed } from './flushed.ts';
 import { GuardedCommand } from './guarded-command.ts';
 
 // The guard is a process of its own and takes longest to start. It is started before anything else
@@ -16,6 +17,9 @@ async function main(): Promise<void> {
   const { commandLine } = await import('./command-line.ts');
   await commandLine(guard);
   guard?.dismiss();
+  // What a signal has ended does not wait for a reader that may have stopped reading.
+  const isEndedBySignal = Number(process.exitCode) > 128;
+  if (!isEndedBySignal) await flushed();
   // Only background work is left.
   process.exit();
 }

@@ -6,7 +6,7 @@ import { InvalidArgumentError } from '../errors.ts';
  */
 export async function migrations(schema: string | undefined, url: string | undefined): Promise<number> {
   const script = await scriptFor(schema, url);
-  await new Promise<void>((resolve) => process.stdout.write(script, () => resolve()));
+  process.stdout.write(script);
   return 0;
 }
 

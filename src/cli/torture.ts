@@ -6,6 +6,7 @@ import { toEdn } from '../torture/edn.ts';
 import { formatHistory, type History, parseHistory } from '../torture/history.ts';
 import { torture } from '../torture/torture.ts';
 import { UsageError } from './exit-code.ts';
+import { print } from './print.ts';
 import { type Paint, painter, printable, table } from './text.ts';
 
 export interface TortureArguments {
@@ -48,7 +49,7 @@ export async function runTorture(adapter: string | undefined, options: TortureAr
     options.json === true
       ? [JSON.stringify({ result, ...shown }, null, 2)]
       : text(outcome, painter(process.stdout));
-  await new Promise<void>((resolve) => process.stdout.write(`${lines.join('\n')}\n`, () => resolve()));
+  for (const line of lines) print(line);
   return EXIT_CODES[result];
 }
 

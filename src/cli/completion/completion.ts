@@ -8,7 +8,7 @@ import { storedCandidates } from './stored-names.ts';
 
 /** Prints the script that connects a shell with `complete`. */
 export async function completion(shell: Shell): Promise<number> {
-  await new Promise<void>((resolve) => process.stdout.write(SCRIPTS[shell], () => resolve()));
+  process.stdout.write(SCRIPTS[shell]);
   return EXIT.ok;
 }
 
