@@ -67,6 +67,8 @@ class Guard {
     if (this.#timer !== null) clearTimeout(this.#timer);
     // When the guard ended the command, its children must have ended as well before the report.
     await this.#ending;
+    // Children that outlive a command that succeeded are not ended when holdfast closes the channel.
+    if (code === 0 && this.#ending === null) this.#group = null;
     this.#send({ exited: { code, signal } });
     this.#channel.end();
   }

@@ -184,6 +184,29 @@ describe.concurrent('the command never goes on unlocked', () => {
   });
 });
 
+describe.concurrent('a child that outlives the command', () => {
+  /** Runs a command that leaves a child behind. Resolves to the child when the guard has ended. */
+  async function leaveChild(exitCode: number): Promise<number> {
+    const { env } = makeDatabase();
+    const script = `sleep 100 > /dev/null 2>&1 & echo "pids $PPID $!"; exit ${exitCode}`;
+    const { code, stdout } = await holdfast(['run', 'parent', '--', 'sh', '-c', script], env);
+    expect(code).toBe(exitCode);
+    const [guard = 0, child = 0] = (/pids (\d+) (\d+)/.exec(stdout) ?? []).slice(1).map(Number);
+    await allGone([guard]);
+    return child;
+  }
+
+  it('is left alone when the command has succeeded', async () => {
+    const child = await leaveChild(0);
+    expect(alive(child)).toBe(true);
+    process.kill(child, 'SIGKILL');
+  });
+
+  it('is ended when the command has failed', async () => {
+    expect(alive(await leaveChild(3))).toBe(false);
+  });
+});
+
 describe.concurrent('renewal', () => {
   it('a command may run for much longer than the TTL', async () => {
     const { env } = makeDatabase();
