@@ -127,8 +127,13 @@ export class HeldCommand {
     const guard = this.#guard ?? new GuardedCommand();
     this.#guard = guard;
     const { graceMs, marginMs, ttlMs } = this.#terms;
-    // A grant that the store has pushed is short until the first renewal, perhaps shorter than the grace.
-    if (hold.remainingMs < ttlMs / 2) await hold.extend();
+    try {
+      // A grant that the store has pushed is short until the first renewal, perhaps shorter than the grace.
+      if (hold.remainingMs < ttlMs / 2) await hold.extend();
+    } finally {
+      // A signal that came meanwhile has found no command to pass it on to.
+      this.#waiting.signal.throwIfAborted();
+    }
     const postpone = (): void => guard.endIn(hold.remainingMs - graceMs - marginMs);
     const stop = locks.on('renewed', (event) => {
       if (event.id === hold.id) postpone();
