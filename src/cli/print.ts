@@ -1,7 +1,9 @@
+import { printableJson } from './text.ts';
+
 export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2));
+  print(printableJson(value, 2));
 }

@@ -35,6 +35,21 @@ function numbered(character: string): string {
   return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
+/**
+ * The value as JSON, in which the same characters are escaped. JSON.stringify leaves most of them as
+ * they are; the line breaks that it adds itself are kept.
+ */
+export function printableJson(value: unknown, indent = 0): string {
+  return JSON.stringify(value, null, indent).replace(UNPRINTABLE, (character) =>
+    character === '\n' ? character : character.split('').map(escapedUnit).join(''),
+  );
+}
+
+/** JSON has escapes for the units of UTF-16 only. */
+function escapedUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
 export function quoted(text: string): string {
   return `"${copyable(text)}"`;
 }

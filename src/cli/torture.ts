@@ -6,7 +6,7 @@ import { toEdn } from '../torture/edn.ts';
 import { formatHistory, type History, parseHistory } from '../torture/history.ts';
 import { torture } from '../torture/torture.ts';
 import { UsageError } from './exit-code.ts';
-import { print } from './print.ts';
+import { print, printJson } from './print.ts';
 import { type Paint, painter, printable, table } from './text.ts';
 
 export interface TortureArguments {
@@ -45,11 +45,8 @@ export async function runTorture(adapter: string | undefined, options: TortureAr
   if (options.history !== undefined) writeFileSync(options.history, formatHistory(history));
   if (options.edn !== undefined) writeFileSync(options.edn, toEdn(history));
   const result = overall(outcome.verdicts);
-  const lines =
-    options.json === true
-      ? [JSON.stringify({ result, ...shown }, null, 2)]
-      : text(outcome, painter(process.stdout));
-  for (const line of lines) print(line);
+  if (options.json === true) printJson({ result, ...shown });
+  else for (const line of text(outcome, painter(process.stdout))) print(line);
   return EXIT_CODES[result];
 }
 

@@ -73,6 +73,29 @@ describe('list, show and evict', () => {
     await locks.close();
     expect(printable('a\u001b[2Jb\n\u0007')).toBe('a\\u{1b}[2Jb\\u{a}\\u{7}');
   });
+
+  it('print JSON without a character that a terminal would obey, and of the same value', async () => {
+    const hostile = 'a\u001b\u007f\u009b2J\u202e\u2028\ufeff\u{e0041} 漢 🔒 "\\" z';
+    const metadata = { [hostile]: [hostile, 'line\nline'] };
+    const locks = createLocks(sqliteStore(path));
+    const name = 'json \u202e';
+    const hold = await locks.mutex(name).acquire({ metadata });
+    const watching = await start(['watch', '--json', 'json'], env);
+    await watching.printed('\n');
+    const claim = { id: hold.id, metadata };
+    const outputs = [
+      [(await holdfast(['list', 'json', '--json'], env)).stdout, [{ name, holders: [claim] }]],
+      [(await holdfast(['show', name, '--json'], env)).stdout, { name, holders: [claim] }],
+      [watching.stdout, { name, change: 'held', claim }],
+    ] as const;
+    for (const [text, value] of outputs) {
+      expect(JSON.parse(text)).toMatchObject(value);
+      expect(text.replaceAll('\n', '')).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
+      expect(text).toContain('漢 🔒');
+    }
+    await hold.release();
+    await locks.close();
+  });
 });
 
 describe('the store', () => {

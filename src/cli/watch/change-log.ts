@@ -1,6 +1,7 @@
 import type { HoldfastError } from '../../errors.ts';
 import { print } from '../print.ts';
 import { presentable } from '../report-error.ts';
+import { printableJson } from '../text.ts';
 import { Changes, changeLine } from './changes.ts';
 import type { Scan, ScanListener } from './scanner.ts';
 
@@ -29,6 +30,6 @@ export class ChangeLog implements ScanListener {
 
   #print(line: string, change: object): void {
     const at = new Date().toISOString();
-    print(this.#isJson ? JSON.stringify({ at, ...change }) : `${at}  ${line}`);
+    print(this.#isJson ? printableJson({ at, ...change }) : `${at}  ${line}`);
   }
 }
