@@ -79,12 +79,18 @@ function programToken(env: NodeJS.ProcessEnv): string | null {
   return token;
 }
 
-async function listen(server: Server, port: number, host: string): Promise<{ port: number; url: string }> {
+/** Rejects when it cannot listen. */
+export async function listen(
+  server: Server,
+  port: number,
+  host: string,
+): Promise<{ port: number; url: string }> {
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
   server.maxConnections = CONNECTIONS_MAX;
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(new UsageError(`cannot listen: ${error.message}`)));
+    // Not only once: later errors are those of connections that could not be accepted, and it goes on.
+    server.on('error', (error) => reject(new UsageError(`cannot listen: ${error.message}`)));
     server.listen(port, host.replace(/^\[|\]$/g, ''), resolve);
   });
   const { port: bound, address, family } = server.address() as AddressInfo;

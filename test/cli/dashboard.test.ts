@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { listen } from '../../src/cli/dashboard.ts';
 import type { SessionInfo } from '../../src/dashboard/index.ts';
 import { type Locks, openLocks } from '../../src/index.ts';
 import { eventually } from '../support/waiting/eventually.ts';
@@ -152,6 +153,16 @@ describe.concurrent('holdfast dashboard', () => {
     const { url } = JSON.parse(urls()[0] ?? '') as { url: string };
     const { port, search } = new URL(url);
     expect((await fetch(`http://127.0.0.1:${port}/${search}`, { redirect: 'manual' })).status).toBe(303);
+  });
+
+  it('goes on when connections cannot be accepted, again and again', async () => {
+    const server = createServer((_, response) => response.end('served'));
+    const { url } = await listen(server, 0, '127.0.0.1');
+    // As Node.js reports that no file descriptor is left.
+    for (let n = 0; n < 3; n += 1) server.emit('error', new Error('accept EMFILE'));
+    expect(await (await fetch(url)).text()).toBe('served');
+    server.closeAllConnections();
+    server.close();
   });
 
   it('exits with 69 when the store cannot be reached, and does not show its password', async () => {
