@@ -19,7 +19,10 @@ export async function sendAlone(
     readiness.connection.send(name, args, beside).catch((error: unknown) => {
       throw failureOf(error);
     }),
-    () => outOfTime(true, readiness.connection),
+    () => {
+      readiness.onNoAnswer();
+      return outOfTime(true, readiness.connection);
+    },
     signal,
   );
 }

@@ -29,8 +29,11 @@ export function clusterNodesOf(client: RedisClient | RedisClusterClient): Cluste
     : null;
 }
 
-/** Throws `InvalidArgumentError` for any other value, before any command is sent. */
-export function connectionOf(client: RedisClient): RedisConnection {
+/**
+ * Throws `InvalidArgumentError` for any other value, before any command is sent. `isOwn`: we have
+ * opened the client.
+ */
+export function connectionOf(client: RedisClient, isOwn = false): RedisConnection {
   if (typeof client === 'string')
     throw new InvalidArgumentError('client', 'must be a Redis client; a URL is for openLocks');
   if (client === null || typeof client !== 'object')
@@ -39,7 +42,7 @@ export function connectionOf(client: RedisClient): RedisConnection {
   if ('isCluster' in client && client.isCluster === true) {
     throw new UnsupportedError('A client of one Redis server is needed here, not one of a Cluster');
   }
-  if ('status' in client && typeof client.call === 'function') return new IoredisConnection(client);
+  if ('status' in client && typeof client.call === 'function') return new IoredisConnection(client, isOwn);
   if ('acquire' in client && typeof client.acquire === 'function')
     return new NodeRedisSentinelConnection(client);
   if ('isOpen' in client && typeof client.sendCommand === 'function')

@@ -50,8 +50,8 @@ export interface RedisConnection {
    * master.
    */
   onReplica?(): void;
-  /** The server has not answered for long. Connects again if another server may have taken over. */
-  onSilence?(): void;
+  /** Absent or `null`: a silent connection is left to its owner. */
+  readonly silence?: Silence | null;
   /**
    * Asks each Sentinel for its view of the master; `null` for a client that follows none. Rejects
    * where the client does not tell its Sentinels.
@@ -62,6 +62,16 @@ export interface RedisConnection {
   /** Closes the client. Only for a store that has opened it. */
   close(): Promise<void>;
 }
+
+/** What is done about a connection on which nothing is answered any more. */
+export interface Silence {
+  /** How long a PING may have no answer. */
+  readonly afterMs: number;
+  reconnect(): void;
+}
+
+/** A client that we have opened gets another connection after this. */
+export const OWN_SILENCE_MS = 3_000;
 
 /** What is used of a socket: what is written between the two calls leaves as one packet. */
 export interface Corkable {

@@ -3,9 +3,11 @@ import type { SubscribedConnection } from '../shared/subscription.ts';
 import {
   type ChannelEvents,
   type Corkable,
+  OWN_SILENCE_MS,
   ping,
   type RedisConnection,
   reconnectDelayMs,
+  type Silence,
 } from './connection.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
 import type { SentinelReading } from './sentinel-checks.ts';
@@ -15,7 +17,7 @@ import { unrefIoredis } from './unref.ts';
 /** What is used of an ioredis client. */
 export interface IoredisClient extends ClientEvents {
   readonly status: string;
-  readonly stream?: { destroy(): void } | undefined;
+  readonly stream?: { readonly destroyed?: boolean; destroy(): void } | undefined;
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly sentinels?: readonly object[] | null | undefined;
@@ -48,11 +50,18 @@ export function adoptSentinels(client: object): void {
 }
 
 export class IoredisConnection extends ObservedClient<IoredisClient> implements RedisConnection {
+  readonly #isOwn: boolean;
   #breaks = 0;
   #isCounting = false;
   readonly #onBreak = (): void => {
     this.#breaks += 1;
   };
+
+  /** `isOwn`: we have opened the client. */
+  constructor(client: IoredisClient, isOwn = false) {
+    super(client);
+    this.#isOwn = isOwn;
+  }
 
   get breaks(): number {
     if (!this.#isCounting) this.client.on('close', this.#onBreak);
@@ -78,7 +87,8 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
   }
 
   get isReady(): boolean {
-    return this.client.status === 'ready';
+    // A socket that was destroyed is known to the client only after its `close` event.
+    return this.client.status === 'ready' && this.client.stream?.destroyed !== true;
   }
 
   get closedReason(): string | null {
@@ -136,17 +146,38 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
       );
     });
     subscriber.connect().catch(() => {});
-    return { close: () => closeQuietly(subscriber) };
+    return {
+      close: () => closeQuietly(subscriber),
+      // An error is an answer too, for example that PING is not allowed.
+      checkAlive: () => subscriber.call('ping', []).catch(() => {}),
+    };
   }
 
   onReplica(): void {
     if (this.isReady) this.client.disconnect(true);
   }
 
-  /** A stopped master keeps its connections. The client asks the Sentinels only when it connects. */
-  onSilence(): void {
+  get silence(): Silence | null {
     const { sentinels } = this.client.options;
-    if (sentinels !== undefined && sentinels !== null) this.onReplica();
+    const isFollower = sentinels !== undefined && sentinels !== null;
+    if (!isFollower && !this.#isOwn) return null;
+    return {
+      // A stopped master keeps its connections. The client asks the Sentinels only when it connects.
+      afterMs: isFollower ? FOLLOWER_SILENCE_MS : OWN_SILENCE_MS,
+      reconnect: () => (this.#isOwn ? this.#replace() : this.onReplica()),
+    };
+  }
+
+  /**
+   * The client would send the commands without a reply again, after their callers have given up. So
+   * they are rejected. A reset also drops what the system has not delivered yet.
+   */
+  #replace(): void {
+    const { client } = this;
+    if (!this.isReady) return;
+    reset(client.stream);
+    const { flushQueue } = client as { flushQueue?(error: Error, queues: object): void };
+    flushQueue?.call(client, new Error('The connection was silent and is replaced'), { offlineQueue: false });
   }
 
   askSentinels(limitMs: number): Promise<readonly SentinelReading[]> | null {
@@ -156,6 +187,17 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
   close(): Promise<void> {
     return closeQuietly(this.client);
   }
+}
+
+/** How long a master may be silent before the Sentinels are asked for another. */
+const FOLLOWER_SILENCE_MS = 1_000;
+
+/** Sockets of TLS and Unix sockets cannot be reset. */
+function reset(stream: IoredisClient['stream']): void {
+  try {
+    (stream as { resetAndDestroy?(): unknown } | undefined)?.resetAndDestroy?.();
+  } catch {}
+  stream?.destroy();
 }
 
 export const IOREDIS_CLOSED = 'the client has been closed or has given up reconnecting';

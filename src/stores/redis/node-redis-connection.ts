@@ -1,5 +1,11 @@
 import type { SubscribedConnection } from '../shared/subscription.ts';
-import { type ChannelEvents, ping, type RedisConnection } from './connection.ts';
+import {
+  type ChannelEvents,
+  OWN_SILENCE_MS,
+  ping,
+  type RedisConnection,
+  type Silence,
+} from './connection.ts';
 import { rejectLostCommands } from './node-redis-lost-commands.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
@@ -38,6 +44,11 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
 
   get closedReason(): string | null {
     return closedReasonOf(this.client);
+  }
+
+  get silence(): Silence | null {
+    const own = OwnClient.of(this.client);
+    return own === null ? null : { afterMs: OWN_SILENCE_MS, reconnect: () => own.replaceConnection() };
   }
 
   send(name: string, args: string[]): Promise<unknown> {
@@ -109,6 +120,11 @@ class NodeRedisListener {
       // confirmed.
       else this.#client.once('ready', () => void this.#subscribe());
     }
+  }
+
+  /** An error is an answer too, for example that PING is not allowed. */
+  checkAlive(): Promise<unknown> {
+    return this.#client.sendCommand(['PING']).catch(() => {});
   }
 
   close(): void {

@@ -30,7 +30,7 @@ interface OpenOptions {
 export async function openRedis(url: string, options: OpenOptions = {}): Promise<Store> {
   const { bareUrl, prefix, family } = oneHostIn(url);
   const client = await openClient(bareUrl, family === undefined ? {} : { family });
-  return new RedisStore(connectionOf(client), { prefix, clock: options.clock }, true);
+  return new RedisStore(connectionOf(client, true), { prefix, clock: options.clock }, true);
 }
 
 /**
@@ -64,7 +64,7 @@ export async function openRedisSentinel(url: string, options: OpenOptions = {}):
     name: hosts.path,
   });
   adoptSentinels(client);
-  const connection = connectionOf(quiet(unrefIoredis(client)));
+  const connection = connectionOf(quiet(unrefIoredis(client)), true);
   return new RedisStore(connection, { prefix: hosts.prefix, clock: options.clock }, true);
 }
 

@@ -37,6 +37,11 @@ export class OwnClient<C extends NodeRedisClient> {
     return new OwnClient(model.duplicate({ ...override, socket }) as C);
   }
 
+  /** `null` for a client of the user. */
+  static of(client: NodeRedisClient): OwnClient<NodeRedisClient> | null {
+    return known.get(client) ?? null;
+  }
+
   /** Ends any client. */
   static end(client: NodeRedisClient): void {
     const own = known.get(client);
@@ -47,6 +52,13 @@ export class OwnClient<C extends NodeRedisClient> {
   async connect(): Promise<void> {
     this.#isConnecting = true;
     await this.client.connect();
+  }
+
+  /** Rejects the commands that have no reply. */
+  replaceConnection(): void {
+    if (this.#isEnded || !this.client.isReady) return;
+    this.client.destroy();
+    this.connect().catch(() => {});
   }
 
   end(): void {

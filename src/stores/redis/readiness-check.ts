@@ -10,8 +10,6 @@ export const VERSION_MIN = [6, 2] as const;
  * limit of the core, so that the caller learns why there is no connection.
  */
 const OPEN_MS = 4_500;
-/** How long a server may take to answer a PING. */
-const PROBE_MS = 1_000;
 /**
  * How long the check of a server may take. Without a bound, one lost reply would block the store.
  */
@@ -48,17 +46,25 @@ export class ReadinessCheck {
    * silent.
    */
   onNoAnswer(): void {
-    if (this.#isProbing || this.connection.onSilence === undefined || !this.connection.isReady) return;
+    const { connection } = this;
+    const silence = connection.silence ?? null;
+    if (this.#isProbing || silence === null || !connection.isReady) return;
     this.#isProbing = true;
-    const timer = this.#clock.startTimer(PROBE_MS, () => {
+    const silent = (): void => {
       this.#isProbing = false;
-      if (!this.#closed) this.connection.onSilence?.();
+      if (!this.#closed) silence.reconnect();
+    };
+    // In two halves: after a pause of this process, an answer that has arrived is read before the
+    // second half ends.
+    const halfMs = silence.afterMs / 2;
+    let timer = this.#clock.startTimer(halfMs, () => {
+      timer = this.#clock.startTimer(halfMs, silent);
     });
     const answered = (): void => {
       timer.cancel();
       this.#isProbing = false;
     };
-    this.connection.send('ping', []).then(answered, answered);
+    connection.send('ping', []).then(answered, answered);
   }
 
   get isOpen(): boolean {
@@ -140,9 +146,10 @@ export class ReadinessCheck {
       this.#checked = refusal === null;
       this.#answer(refusal);
     };
-    const timer = this.#clock.startTimer(CHECK_MS, () =>
-      end(notSent('the server did not answer', this.connection.lastError)),
-    );
+    const timer = this.#clock.startTimer(CHECK_MS, () => {
+      this.onNoAnswer();
+      end(notSent('the server did not answer', this.connection.lastError));
+    });
     this.#inspectServers().then(end, (error: unknown) =>
       end(notSent('the server could not be asked', failureOf(error))),
     );

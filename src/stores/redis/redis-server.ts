@@ -33,6 +33,9 @@ export interface RedisServerOptions {
 /** For a server that refuses the subscription. After a break, the client reconnects by itself. */
 const RESUBSCRIBE_MS = { min: 1_000, max: 30_000 };
 
+/** How often the subscription is checked, because a dead connection reports nothing. */
+const HEARTBEAT_MS = 5_000;
+
 /** One Redis server, or one slot of a Cluster: calls the scripts and receives their messages. */
 export class RedisServer implements QueueServer {
   readonly kind = 'redis';
@@ -80,6 +83,7 @@ export class RedisServer implements QueueServer {
         );
       },
       retryMs: RESUBSCRIBE_MS,
+      heartbeatMs: HEARTBEAT_MS,
       isWanted: () => this.#events?.isWanted() === true,
       onUp: () => this.#events?.onBreak(),
       onDown: () => this.#events?.onBreak(),

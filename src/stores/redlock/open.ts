@@ -86,7 +86,8 @@ function storeOf(
   }
   const nodes = clients.map((client, index) => {
     const label = labels[index] ?? `#${index + 1}`;
-    return new RedisNode(connectionOf(client), { prefix, label, allowEviction, clock }, ownsClients);
+    const connection = connectionOf(client, ownsClients);
+    return new RedisNode(connection, { prefix, label, allowEviction, clock }, ownsClients);
   });
   return new RedlockStore(nodes, { clock, drift });
 }
