@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { checkKeys } from '../checks.ts';
 import { InvalidArgumentError, StaleFenceError } from '../errors.ts';
 import { connectionOf, type RedisClient } from '../stores/redis/client.ts';
+import type { RedisConnection } from '../stores/redis/connection.ts';
 import { isNoScript } from '../stores/redis/failure.ts';
 import { checkFence } from './fence-gate.ts';
 
@@ -58,7 +59,7 @@ return { 'done', write({ unpack(KEYS, 2) }, { unpack(ARGV, 2) }) }`;
  * @param client a client of ioredis or of node-redis; it stays the caller's.
  */
 export function redisFenceGate(client: RedisClient, options: RedisFenceGateOptions = {}): RedisFenceGate {
-  const connection = connectionOf(client);
+  const connection = sharedConnectionOf(client);
   const prefix = `${checkKeys(options, ['prefix']).prefix ?? 'holdfast:'}\u0001gate:`;
   const pass = async (resource: string, fence: bigint, { script, keys, args }: Parts): Promise<unknown> => {
     checkFence(resource, fence);
@@ -80,6 +81,15 @@ export function redisFenceGate(client: RedisClient, options: RedisFenceGateOptio
     },
     write: async (resource, fence, write) => await pass(resource, fence, partsOf(write)),
   };
+}
+
+/** A gate has no end, so the listeners of a connection on its client stay for ever. */
+const connections = new WeakMap<object, RedisConnection>();
+
+function sharedConnectionOf(client: RedisClient): RedisConnection {
+  const connection = connections.get(client) ?? connectionOf(client);
+  connections.set(client, connection);
+  return connection;
 }
 
 interface Parts {

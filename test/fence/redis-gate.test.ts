@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
 import { type Stage, startStage } from '../redis/support/stage.ts';
@@ -23,6 +24,18 @@ describe.each(LIBRARIES)('a gate for data in Redis, under %s', (library) => {
     await gate.write(resource, 2n, { set: [key, '80'] });
     expect(await stage.admin.get(key)).toBe('80');
     await expect(gate.read(resource, 1n, key)).rejects.toMatchObject({ code: 'STALE_FENCE' });
+    close();
+  });
+
+  it('may be made for each request: all gates of a client share its listeners', async () => {
+    const { client, close } = await openClient(library, stage.server.url);
+    const emitter = client as unknown as EventEmitter;
+    const listeners = (): number =>
+      emitter.eventNames().reduce((sum, event) => sum + emitter.listenerCount(event), 0);
+    redisFenceGate(client);
+    const before = listeners();
+    for (let n = 0; n < 20; n += 1) await redisFenceGate(client).read('made often', 1n, 'key');
+    expect(listeners()).toBe(before);
     close();
   });
 });
