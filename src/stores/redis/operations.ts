@@ -84,9 +84,7 @@ function refusalIn(
     case 'l':
       throw new QueueFullError(name, queueMax);
     default:
-      throw new StoreError(`Redis: unexpected reply from the claim script: ${text.slice(0, 80)}`, {
-        applied: 'unknown',
-      });
+      throw unexpected('claim', text);
   }
 }
 
@@ -111,8 +109,12 @@ export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome
       for (const request of requests) command.push(request.change.note ?? '');
       command.push(keys.publish);
     },
-    decode: ({ change }, answer) =>
-      textOf(answer) === '1' ? { held: true, validForMs: change.ttlMs } : { held: false },
+    decode({ change }, answer) {
+      const text = textOf(answer);
+      if (text === '1') return { held: true, validForMs: change.ttlMs };
+      if (text === '0') return { held: false };
+      throw unexpected('renew', text);
+    },
   };
 }
 
@@ -141,7 +143,10 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseA
           applied: 'unknown',
         });
       }
-      return text === '0' ? 'gone' : text === '2' ? 'handed' : 'removed';
+      if (text === '1') return 'removed';
+      if (text === '2') return 'handed';
+      if (text === '0') return 'gone';
+      throw unexpected('release', text);
     },
   };
 }
@@ -149,6 +154,12 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseA
 function isDigit(text: string): boolean {
   const code = text.charCodeAt(0);
   return code >= 48 && code <= 57;
+}
+
+/** Something other than the script has replied, and what the script has done is not known. */
+export function unexpected(script: string, text: string): StoreError {
+  const problem = `Redis: unexpected reply from the ${script} script: ${text.slice(0, 80)}`;
+  return new StoreError(problem, { applied: 'unknown' });
 }
 
 /** The reply for one item. Throws if this item has failed. */

@@ -2,7 +2,7 @@ import { mergeScript, voteScript, withdrawScript } from '../../generated/redlock
 import type { ClaimRef } from '../../store/store.ts';
 import type { Keys } from '../redis/keys.ts';
 import { modeIn, modeText } from '../redis/mode-text.ts';
-import { textOf } from '../redis/operations.ts';
+import { textOf, unexpected } from '../redis/operations.ts';
 import type { Operation } from '../redis/script-batch.ts';
 import type { HolderKind, NodeVote, VoteRequest } from './node.ts';
 
@@ -69,7 +69,11 @@ export function withdrawOperation(keys: Keys): Operation<ClaimRef, boolean> {
       pushKeys(keys, requests, command);
       for (const request of requests) command.push(request.id);
     },
-    decode: (_request, answer) => textOf(answer) === '1',
+    decode(_request, answer) {
+      const text = textOf(answer);
+      if (text !== '0' && text !== '1') throw unexpected('withdraw', text);
+      return text === '1';
+    },
   };
 }
 
