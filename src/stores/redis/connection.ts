@@ -19,6 +19,11 @@ export interface RedisConnection {
    * again. Such a command may take effect twice, and only its second reply is seen.
    */
   readonly breaks: number;
+  /**
+   * Changes when the connection breaks: the next one may lead to another server. Absent where that is
+   * not known.
+   */
+  readonly session?: number;
   /** The last error of the client since it was connected. It holds no password. */
   readonly lastError: Error | null;
   /** The server has refused the client's login or rights. */

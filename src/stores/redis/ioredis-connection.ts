@@ -69,6 +69,10 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
     return this.#breaks;
   }
 
+  get session(): number {
+    return this.breaks;
+  }
+
   override get lastError(): Error | null {
     if (this.errors.last !== null) return this.errors.last;
     // A client without an error listener emits no error.

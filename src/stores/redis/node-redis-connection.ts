@@ -32,10 +32,19 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
   /** This client never sends twice: commands without a reply are rejected when the connection breaks. */
   readonly breaks = 0;
   readonly #stopRejecting: () => void;
+  #session = 0;
+  readonly #onBreak = (): void => {
+    this.#session += 1;
+  };
 
   constructor(client: NodeRedisClient) {
     super(client);
-    this.#stopRejecting = rejectLostCommands(client);
+    this.#stopRejecting = rejectLostCommands(client, this.#onBreak);
+    client.on('end', this.#onBreak);
+  }
+
+  get session(): number {
+    return this.#session;
   }
 
   get isReady(): boolean {
@@ -70,6 +79,7 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
   override leave(): void {
     super.leave();
     this.#stopRejecting();
+    this.client.off('end', this.#onBreak);
   }
 
   async close(): Promise<void> {

@@ -12,10 +12,11 @@ interface CommandQueue {
  * becomes ready again. To prevent that, commands that have no reply when a new connection begins are
  * rejected. Version 6 does so by itself. The result ends that.
  */
-export function rejectLostCommands(client: NodeRedisClient): () => void {
+export function rejectLostCommands(client: NodeRedisClient, onReconnecting?: () => void): () => void {
   let hasBroken = false;
   const onBreak = (): void => {
     hasBroken = true;
+    onReconnecting?.();
   };
   const onConnect = (): void => {
     if (!hasBroken) return;

@@ -38,6 +38,10 @@ export class NodeRedisSentinelConnection
     return this.#breaks;
   }
 
+  get session(): number {
+    return this.#breaks;
+  }
+
   get isReady(): boolean {
     return this.client.isReady;
   }

@@ -29,7 +29,8 @@ export class ReadinessCheck {
   readonly connection: RedisConnection;
   readonly allowEviction: boolean;
   readonly #clock: Clock;
-  #checked = false;
+  /** The session whose server was found usable; `null`: none. */
+  #checked: { readonly session: number | undefined } | null = null;
   #closed = false;
   readonly #waiting = new Set<(refusal: HoldfastError | null) => void>();
   #opening = false;
@@ -68,7 +69,11 @@ export class ReadinessCheck {
   }
 
   get isOpen(): boolean {
-    return this.#checked && this.connection.isReady && !this.#closed;
+    return !this.#closed && this.connection.isReady && this.#isChecked;
+  }
+
+  get #isChecked(): boolean {
+    return this.#checked !== null && this.#checked.session === this.connection.session;
   }
 
   /**
@@ -108,7 +113,7 @@ export class ReadinessCheck {
     const { connection } = this;
     if (connection.closedReason !== null)
       this.#answer(clientEnded(connection.closedReason, connection.lastError));
-    else if (connection.isReady && this.#checked) this.#answer(null);
+    else if (connection.isReady && this.#isChecked) this.#answer(null);
     else if (connection.isReady) this.#check();
     // A wrong password stays wrong for longer than a command waits. The client keeps trying, and
     // the caller may try again too.
@@ -121,7 +126,7 @@ export class ReadinessCheck {
         stopListening();
         timer.cancel();
         // The client may be connected to another server now.
-        this.#checked = false;
+        this.#checked = null;
         this.#proceed();
       };
       const timer = this.#clock.startTimer(CONNECT_MS, () => {
@@ -129,7 +134,7 @@ export class ReadinessCheck {
         if (isReady || lastError === null) proceed();
         else {
           stopListening();
-          this.#checked = false;
+          this.#checked = null;
           this.#answer(notSent('the client is not connected', lastError));
         }
       });
@@ -139,11 +144,12 @@ export class ReadinessCheck {
 
   #check(): void {
     let isOver = false;
+    const { session } = this.connection;
     const end = (refusal: HoldfastError | null): void => {
       if (isOver) return;
       isOver = true;
       timer.cancel();
-      this.#checked = refusal === null;
+      this.#checked = refusal === null ? { session } : null;
       this.#answer(refusal);
     };
     const timer = this.#clock.startTimer(CHECK_MS, () => {

@@ -1,0 +1,33 @@
+import type { EventEmitter } from 'node:events';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createLocks } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/clients/redis-clients.ts';
+import { type Stage, startStage } from './support/stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+  'a server is checked again after a reconnect between two commands, under %s',
+  async (library) => {
+    const { client, close } = await openClient(library, stage.proxyUrl);
+    const locks = createLocks(redisStore(client));
+    await (await locks.mutex('before').acquire()).release();
+    await stage.admin.config('SET', 'maxmemory', '1gb', 'maxmemory-policy', 'allkeys-lru');
+    try {
+      await new Promise<void>((resolve) => {
+        (client as unknown as EventEmitter).once('ready', () => resolve());
+        stage.proxy.cut();
+      });
+      await expect(locks.mutex('after').tryAcquire()).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    } finally {
+      await stage.admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+      await locks.close({ drainMs: 0 });
+      close();
+    }
+  },
+);
