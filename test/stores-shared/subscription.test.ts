@@ -252,3 +252,38 @@ it('closing ends it at any time, and for good', async () => {
     0,
   ]);
 });
+
+describe('a connection that cannot be opened', () => {
+  it('is tried again, also when the second attempt fails', async () => {
+    const refused = { times: 2 };
+    const events: Array<ConnectionEvents<string>> = [];
+    const { clock, subscription } = setUp({
+      open: (given) => {
+        refused.times -= 1;
+        if (refused.times >= 0) throw new Error('the client is closed');
+        events.push(given);
+        return { close: () => {} };
+      },
+    });
+    void subscription.start();
+    await clock.settle();
+    await clock.advance(1_000);
+    expect(events).toHaveLength(1);
+    events[0]?.onUp();
+    expect(subscription.isUp).toBe(true);
+    await subscription.close();
+  });
+
+  it('is left alone once nobody waits', async () => {
+    let opened = 0;
+    const { clock, subscription, state } = setUp({
+      open: () => {
+        opened += 1;
+        throw new Error('the client is closed');
+      },
+    });
+    state.isWanted = false;
+    await Promise.all([subscription.start(), clock.advance(10_000)]);
+    expect(opened).toBe(1);
+  });
+});

@@ -137,14 +137,20 @@ export class Subscription<Message> {
     const ifCurrent = (act: () => void): void => {
       if (this.#epoch === epoch) act();
     };
-    const connection = this.#options.open({
-      onMessage: (message) => ifCurrent(() => this.#options.onMessage(message)),
-      onUp: () => ifCurrent(() => this.#onUp()),
-      onDown: () => ifCurrent(() => this.#onDown()),
-      onEnd: (isForGood) => ifCurrent(() => this.#onEnd(isForGood === true)),
-    });
-    if (this.#epoch === epoch) this.#connection = connection;
-    else void closeQuietly(connection);
+    const onEnd = (isForGood?: boolean): void => ifCurrent(() => this.#onEnd(isForGood === true));
+    try {
+      const connection = this.#options.open({
+        onMessage: (message) => ifCurrent(() => this.#options.onMessage(message)),
+        onUp: () => ifCurrent(() => this.#onUp()),
+        onDown: () => ifCurrent(() => this.#onDown()),
+        onEnd,
+      });
+      if (this.#epoch === epoch) this.#connection = connection;
+      else void closeQuietly(connection);
+    } catch {
+      // The user's client may refuse to be duplicated, for example. No caller awaits this.
+      onEnd();
+    }
   }
 
   #onUp(): void {
