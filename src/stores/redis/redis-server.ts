@@ -125,11 +125,12 @@ export class RedisServer implements QueueServer {
 
   async observe(name: string, forMs: number): Promise<void> {
     const { queue } = this.#keys.of(name);
-    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], undefined);
+    const limit = this.#readiness.limit();
+    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], limit);
     // The scripts remove observers that are not subscribed. This one registers again as soon as it
     // is.
     else if (this.subscription.isUp)
-      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], undefined);
+      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], limit);
   }
 
   async read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {

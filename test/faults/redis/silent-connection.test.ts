@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { redisStore } from '../../../src/stores/redis/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { LIBRARIES, openClient } from '../../support/clients/redis-clients.ts';
 import { expectLossInTime } from '../../support/faults/swallowing-link.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
@@ -30,6 +31,18 @@ describe.each(LIBRARIES)('row 21: a connection that swallows everything, under %
     await expect(pending).rejects.toMatchObject({ code: 'STORE' });
     proxy.pass();
     await eventually('it is gone', async () => (await admin.exists(`holdfast:${name}`)) === 0);
+  });
+
+  it('a watch is registered within a time limit', async () => {
+    const { client, close } = await openClient(library, stage.proxyUrl);
+    const store = redisStore(client);
+    const warm = await store.watch({ name: 'warm' }, () => {});
+    stage.proxy.drop('both');
+    const watch = await store.watch({ name: `watched-${library}` }, () => {});
+    await Promise.all([warm[Symbol.asyncDispose](), watch[Symbol.asyncDispose]()]);
+    stage.proxy.pass();
+    await store.close();
+    close();
   });
 
   it('a slow connection only makes calls slow', async () => {
