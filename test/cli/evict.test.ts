@@ -103,7 +103,7 @@ describe.concurrent('evict without a terminal', () => {
     const locks = locksOf('web-3');
     const mutex = await locks.mutex('both').acquire();
     const run = later(
-      locks.once('both', (hold) => new Promise((_, fail) => (hold.signal.onabort = fail)), { ttlMs: 900 }),
+      locks.once('both', (hold) => new Promise((_, fail) => (hold.signal.onabort = fail)), { ttlMs: 5_000 }),
     );
     await eventually('runs', async () => (await locks.inspect('both', { use: 'once' })).holders.length === 1);
     expect(await holdfast(['evict', 'both', '--all', '--yes', '--use', 'once'], env)).toMatchObject({
