@@ -235,4 +235,6 @@ if (parsed === null || run === undefined) {
   process.exitCode = 64;
 } else {
   process.exitCode = (await run(parsed.campaign)) ? 0 : 1;
+  // After an hour of faults a socket of a proxy may be left, which would keep the process alive.
+  process.stdout.write('', () => process.exit());
 }
