@@ -35,6 +35,8 @@ export const EXCLUSIVE: Mode = { kind: 'exclusive' };
 export const SHARED: Mode = { kind: 'shared' };
 export const permits = (count: number, of: number): Mode => ({ kind: 'permits', count, of });
 
+/** A subscription is up by then, also on a busy machine. The waiter is woken when it comes up. */
+export const SUBSCRIBED_MS = 250;
 /** Long enough that nothing expires during a case. */
 export const LONG_MS = 60_000;
 

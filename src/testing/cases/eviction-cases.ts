@@ -8,6 +8,7 @@ import {
   request,
   type StoreCase,
   type StoreEnv,
+  SUBSCRIBED_MS,
   storeCase,
 } from '../store-case.ts';
 
@@ -30,7 +31,7 @@ async function holdAfterWaiting(env: StoreEnv, a: Store, b: Store) {
       isWoken = true;
     };
     assert.equal((await a.claim(held, undefined, { wake })).granted, false);
-    await env.pass(30);
+    await env.pass(SUBSCRIBED_MS);
   }
   await b.release(first);
   await claimUntilGranted(env, a, held, 5_000);

@@ -8,6 +8,7 @@ import {
   request,
   type StoreCase,
   type StoreEnv,
+  SUBSCRIBED_MS,
   storeCase,
 } from '../store-case.ts';
 
@@ -34,7 +35,13 @@ function listener(): { heard: { woken: number; grant: PushedGrant | undefined };
  * As the core does: claims again while it is woken, until no wake-up follows. The subscription may
  * become active only then.
  */
-async function settleWaking(env: StoreEnv, store: Store, wanted: ClaimRequest, ear: Waiter): Promise<void> {
+async function settleWaking(
+  env: StoreEnv,
+  store: Store,
+  wanted: ClaimRequest,
+  ear: Waiter,
+  quietMs = SUBSCRIBED_MS,
+): Promise<void> {
   let isWoken = false;
   const both = {
     wake: (grant?: PushedGrant): void => {
@@ -46,7 +53,7 @@ async function settleWaking(env: StoreEnv, store: Store, wanted: ClaimRequest, e
     isWoken = false;
     const outcome = await store.claim(wanted, undefined, both);
     assert.equal(outcome.granted, false);
-    await env.pass(30);
+    await env.pass(quietMs);
   } while (isWoken);
 }
 
@@ -87,7 +94,7 @@ export const wakeUpCases: readonly StoreCase[] = [
           },
         };
         await b.claim(waiter, undefined, ear);
-        await settleWaking(env, b, waiter, ear);
+        await settleWaking(env, b, waiter, ear, n === 0 ? SUBSCRIBED_MS : 30);
       }
       const before = [...woken];
       await a.release(held);
