@@ -4,7 +4,7 @@ import { isLoopbackHost } from '../dashboard/request-checks.ts';
 import { openLocks } from '../open.ts';
 import { DashboardSessions } from './dashboard-sessions.ts';
 import { EXIT, UsageError } from './exit-code.ts';
-import { atMost, within } from './time-limit.ts';
+import { giveUpAfter, rejectAfter } from './time-limit.ts';
 
 export interface DashboardOptions {
   readonly store?: string;
@@ -36,7 +36,7 @@ export async function dashboard(url: string, options: DashboardOptions): Promise
         'keep a loopback address and put TLS in front, or add --insecure',
     );
   const sessions = new DashboardSessions(readOnly ? 'read' : 'operate', programToken(process.env));
-  const locks = await within(OPEN_MS, openLocks(url));
+  const locks = await rejectAfter(OPEN_MS, openLocks(url));
   try {
     // Loaded here, since no other command needs it.
     const { createDashboard } = await import('../dashboard/dashboard.ts');
@@ -52,7 +52,7 @@ export async function dashboard(url: string, options: DashboardOptions): Promise
     server.close();
     await served.close();
   } finally {
-    await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
+    await giveUpAfter(CLOSE_MS, locks.close({ drainMs: 0 }));
   }
   return EXIT.ok;
 }

@@ -1,12 +1,12 @@
 import { createLocks } from '../locks.ts';
 import { openStore } from '../open-store.ts';
 import type { Finding, FindingLevel } from '../store/finding.ts';
-import { parseDuration } from './arguments.ts';
 import { EXIT } from './exit-code.ts';
+import { parseDuration } from './option-values.ts';
 import { print, printJson } from './print.ts';
 import { presentable } from './report-error.ts';
 import { type Paint, painter, type Style, table } from './text.ts';
-import { atMost, within } from './time-limit.ts';
+import { giveUpAfter, rejectAfter } from './time-limit.ts';
 
 export interface DoctorOptions {
   readonly ttl: string;
@@ -30,9 +30,9 @@ async function diagnose(url: string, ttlMs: number): Promise<Finding[]> {
   // Not `openLocks`, which refuses a store that cannot be used: here its checks say why.
   const locks = createLocks(await openStore(url, { openLater: true }), { ttlMs });
   try {
-    return await within(DIAGNOSE_MS, locks.diagnose());
+    return await rejectAfter(DIAGNOSE_MS, locks.diagnose());
   } finally {
-    await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
+    await giveUpAfter(CLOSE_MS, locks.close({ drainMs: 0 }));
   }
 }
 

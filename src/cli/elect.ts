@@ -1,7 +1,7 @@
-import { type HoldOptions, resolveHold } from './arguments.ts';
 import { EXIT } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { HeldCommand } from './held-command.ts';
+import { type HoldOptions, resolveHold } from './hold-options.ts';
 
 /** The command was ended because its term was lost, or was about to be: the candidate stands again. */
 class TermLost extends Error {}

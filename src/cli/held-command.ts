@@ -5,11 +5,11 @@ import type { Hold } from '../hold/hold.ts';
 import type { Locks } from '../locks.ts';
 import { openLocks } from '../open.ts';
 import type { Use } from '../use.ts';
-import type { HoldTerms } from './arguments.ts';
 import { EXIT } from './exit-code.ts';
 import { type CommandResult, GuardedCommand } from './guarded-command.ts';
+import type { HoldTerms } from './hold-options.ts';
 import { painter, quoted } from './text.ts';
-import { atMost, within } from './time-limit.ts';
+import { giveUpAfter, rejectAfter } from './time-limit.ts';
 import { describeRefusal, WaitStatus } from './wait-status.ts';
 
 const PASSED_ON = [
@@ -80,7 +80,7 @@ export class HeldCommand {
       try {
         return await use(locks);
       } finally {
-        await atMost(CLOSE_MS, locks.close({ drainMs: 0 }));
+        await giveUpAfter(CLOSE_MS, locks.close({ drainMs: 0 }));
       }
     } catch (error) {
       if (error instanceof Interrupted) return 128 + constants.signals[error.signal];
@@ -117,7 +117,7 @@ export class HeldCommand {
 
   /** The only try found the lock held: reports by which process. */
   async notInTime(locks: Locks, use: Use): Promise<number> {
-    const view = await within(CLOSE_MS, locks.inspect(this.#name, { use })).catch(() => null);
+    const view = await rejectAfter(CLOSE_MS, locks.inspect(this.#name, { use })).catch(() => null);
     process.stderr.write(`holdfast: ${describeRefusal(this.#name, view)}\n`);
     return EXIT.notInTime;
   }

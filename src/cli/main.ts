@@ -14,8 +14,8 @@ const guard = isRun && process.argv.includes('--') ? new GuardedCommand() : null
 setInterval(() => {}, 60_000);
 
 async function main(): Promise<void> {
-  const { commandLine } = await import('./command-line.ts');
-  await commandLine(guard);
+  const { runVerb } = await import('./run-verb.ts');
+  await runVerb(guard);
   guard?.dismiss();
   // What a signal has ended does not wait for a reader that may have stopped reading.
   const isEndedBySignal = Number(process.exitCode) > 128;

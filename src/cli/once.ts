@@ -1,7 +1,8 @@
-import { type OnceOptions, parseDuration, parseWait, resolveHold } from './arguments.ts';
 import { EXIT } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { HeldCommand } from './held-command.ts';
+import { type OnceOptions, resolveHold } from './hold-options.ts';
+import { parseDuration, parseWait } from './option-values.ts';
 
 /** The command did not succeed. Thrown inside `once`, so that the run is not remembered. */
 class CommandFailed extends Error {

@@ -1,9 +1,9 @@
 import type { Hold } from '../hold/hold.ts';
 import type { Locks } from '../locks.ts';
 import type { Lockable } from '../primitives/lockable.ts';
-import { type RunOptions, type RunTerms, resolveRun } from './arguments.ts';
 import type { GuardedCommand } from './guarded-command.ts';
 import { CLOSE_MS, HeldCommand } from './held-command.ts';
+import { type RunOptions, type RunTerms, resolveRun } from './hold-options.ts';
 
 /** Runs a command under a lock. Resolves to the exit code. */
 export async function run(

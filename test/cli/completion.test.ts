@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { plan } from '../../src/cli/completion/plan.ts';
 import { forBash, readLine } from '../../src/cli/completion/shell-line.ts';
-import { program } from '../../src/cli/program.ts';
+import { defineVerbs } from '../../src/cli/verbs.ts';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { findProgram } from '../../src/torture/servers/find.ts';
@@ -41,7 +41,7 @@ async function completed(...words: string[]): Promise<string[]> {
 }
 
 describe('what can be completed', () => {
-  const definitions = program(async () => {}, null);
+  const definitions = defineVerbs(async () => {}, null);
   const wordsOf = (...words: string[]): string[] => {
     const planned = plan(definitions, words);
     return planned.kind === 'words' ? planned.words.map(({ text }) => text) : [planned.kind];

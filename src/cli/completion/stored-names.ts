@@ -4,7 +4,7 @@ import type { Store } from '../../store/store.ts';
 import { slotIn, storedName, USES, usedName } from '../../use.ts';
 import { defaultStoreFile, storeUrl } from '../store-url.ts';
 import { copyable, typed } from '../text.ts';
-import { within } from '../time-limit.ts';
+import { rejectAfter } from '../time-limit.ts';
 import type { Candidate, Plan } from './plan.ts';
 
 /** A person has pressed a key and waits. */
@@ -23,7 +23,7 @@ export async function storedCandidates(
   try {
     const url = urlWithoutWrites(plan.store);
     if (url === null) return [];
-    return await within(ANSWER_MS, look(await openStore(url, {}), plan, typed(current)));
+    return await rejectAfter(ANSWER_MS, look(await openStore(url, {}), plan, typed(current)));
   } catch {
     return [];
   }

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Argument, Command, Option } from 'commander';
 import { USES, type Use } from '../use.ts';
-import type { HoldOptions, OnceOptions, RunOptions } from './arguments.ts';
 import { SHELLS, type Shell } from './completion/scripts.ts';
 import type { DashboardOptions } from './dashboard.ts';
 import type { DoctorOptions } from './doctor.ts';
 import type { EvictOptions } from './evict.ts';
 import type { GuardedCommand } from './guarded-command.ts';
+import type { HoldOptions, OnceOptions, RunOptions } from './hold-options.ts';
+import { checkOptionPositions } from './option-position.ts';
 import { presentable } from './report-error.ts';
-import { checkRunArguments } from './run-arguments.ts';
 import { storeUrl } from './store-url.ts';
 import { typed } from './text.ts';
 import type { TortureArguments } from './torture.ts';
@@ -35,7 +35,7 @@ type Finish = (work: Promise<number>) => Promise<void>;
  * The commands. Each loads what it needs when it is called, so that the start is fast. `finish`
  * gets the exit code.
  */
-export function program(finish: Finish, guard: GuardedCommand | null): Command {
+export function defineVerbs(finish: Finish, guard: GuardedCommand | null): Command {
   const holdfast = new Command('holdfast')
     .description('Distributed locks for shell scripts, cron jobs and people')
     .version(version())
@@ -225,7 +225,7 @@ export function checkArguments(holdfast: Command, [verb = '', ...args]: readonly
   const run = holdfast.commands.find((command) => command.name() === verb && RUN_VERBS.has(verb));
   if (run === undefined) return;
   const valued = run.options.filter((option) => option.required).map((option) => option.long ?? '');
-  checkRunArguments(verb, args, new Set(valued));
+  checkOptionPositions(verb, args, new Set(valued));
 }
 
 function version(): string {

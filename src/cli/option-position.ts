@@ -6,7 +6,11 @@ import { UsageError } from './exit-code.ts';
  * argument that could belong to either is refused. `valued`: our options that take a value. Throws
  * `UsageError`.
  */
-export function checkRunArguments(verb: string, args: readonly string[], valued: ReadonlySet<string>): void {
+export function checkOptionPositions(
+  verb: string,
+  args: readonly string[],
+  valued: ReadonlySet<string>,
+): void {
   const words: string[] = [];
   const options = new Set<string>();
   for (let n = 0; n < args.length; n += 1) {

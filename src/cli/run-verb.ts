@@ -1,21 +1,21 @@
 import { CommanderError } from 'commander';
 import { describeFailure, EXIT, exitCodeOf } from './exit-code.ts';
 import type { GuardedCommand } from './guarded-command.ts';
-import { checkArguments, program } from './program.ts';
 import { reportError } from './report-error.ts';
 import { hasSecret, isDefaultStore, storesIn } from './store-url.ts';
+import { checkArguments, defineVerbs } from './verbs.ts';
 
 const PASSWORD_SEEN =
   'a password in an argument can be seen by every user of this machine; put the URL in HOLDFAST_URL instead';
 
 const ELSEWHERE = '; or name another store, with --store or in HOLDFAST_URL';
 
-/** Parses the arguments and runs the command. Sets the exit code of the process. */
-export async function commandLine(guard: GuardedCommand | null): Promise<void> {
+/** Parses the arguments and runs the verb. Sets the exit code of the process. */
+export async function runVerb(guard: GuardedCommand | null): Promise<void> {
   process.stdout.on('error', onOutputError);
   if (storesIn(process.argv).some(hasSecret)) reportError(PASSWORD_SEEN);
   try {
-    const holdfast = program(finish, guard);
+    const holdfast = defineVerbs(finish, guard);
     checkArguments(holdfast, process.argv.slice(2));
     await holdfast.parseAsync();
   } catch (error) {
