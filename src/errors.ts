@@ -122,8 +122,9 @@ export class HoldLostError extends HoldfastError {
   readonly how: LossReason;
   /** What the function returned, when `run` throws this after the function had finished. */
   readonly value: unknown;
+  /** Set when the hold expired because a blocked event loop sent no renewals. */
+  readonly stall: { readonly blockedMs: number; readonly ttlMs: number } | undefined;
 
-  /** `stall`: how long the event loop was blocked, where that is why the hold was lost. */
   constructor(
     lock: string,
     fence: bigint,
@@ -140,6 +141,7 @@ export class HoldLostError extends HoldfastError {
     this.fence = fence;
     this.how = how;
     this.value = value;
+    this.stall = stall;
   }
 
   /** The value is the user's own data, which may be large or secret: it stays out of logs. */

@@ -42,7 +42,7 @@ export interface LockEvents {
   releaseFailed: ClaimEvent & { readonly error: unknown; readonly heldForMs: number };
   /** This Locks took the claim away from its owner. */
   evicted: ClaimEvent & { readonly tookMs: number };
-  /** The event loop was blocked for more than a third of the TTL of this hold. */
+  /** The event loop was blocked for more than a third of the TTL of this hold, which is to be renewed. */
   stalled: ClaimEvent & { readonly blockedMs: number; readonly remainingMs: number };
   /** A candidate of this Locks was elected. */
   leader: ClaimEvent & { readonly fence: bigint; readonly waitedMs: number };

@@ -92,7 +92,7 @@ export class Renewals implements Renewer {
     const renewal = new Renewal(held);
     held.renewal = renewal;
     this.#renewals.add(renewal);
-    this.#stalls.start();
+    if (held.renew) this.#stalls.start();
     this.#schedule(renewal, sent, validForMs);
   }
 

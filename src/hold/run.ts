@@ -35,8 +35,8 @@ export async function runHeld<H extends Runnable, T>(
   if (lost !== null || !(await givenUp(hold, giveUp))) {
     // Also when lost: the store may still have the claim, and others wait for the lock.
     if (lost !== null) await hold.release().catch(() => {});
-    const { lock, fence, how } = (lost ?? lossOf(hold)) as HoldLostError;
-    throw new HoldLostError(lock, fence, how, value);
+    const { lock, fence, how, stall } = (lost ?? lossOf(hold)) as HoldLostError;
+    throw new HoldLostError(lock, fence, how, value, stall);
   }
   return value;
 }

@@ -17,8 +17,9 @@ export interface StallListener {
 }
 
 /**
- * While anything is held, a repeating timer notices that the host was suspended or that the event
- * loop was blocked.
+ * While a hold is to be renewed, a repeating timer notices that the host was suspended or that the
+ * event loop was blocked. Without such a hold there is no timer: a test with fake timers that runs
+ * all of them would never end.
  */
 export class StallDetector {
   readonly #core: Core;
@@ -35,7 +36,7 @@ export class StallDetector {
     this.#listener = listener;
   }
 
-  /** Beats until nothing is held any more. */
+  /** Beats until there is nothing to renew any more. */
   start(): void {
     if (this.#timer !== null) return;
     const { clock } = this.#core;
@@ -51,7 +52,9 @@ export class StallDetector {
   }
 
   /** How long the event loop has been blocked, when that is long for this hold; else 0. */
-  blockedMs({ ttlMs }: HeldClaim): number {
+  blockedMs({ renew, ttlMs }: HeldClaim): number {
+    // A hold that is not renewed ends at its time, blocked or not.
+    if (!renew) return 0;
     const nowMs = this.#core.clock.monotonicMs();
     // The beat may have been set for longer TTLs. Of the time before it was due, no more counts as
     // blocked than the interval of this hold.
@@ -66,7 +69,7 @@ export class StallDetector {
     // Before the next beat is set, so that a hold lost by the stall reports the stall.
     this.#reportStall();
     this.#timer = null;
-    if (this.#held.holds.length === 0) return;
+    if (!this.#held.holds.some(({ renew }) => renew)) return;
     // A gap between the two clocks shows that the host was suspended: timers do not run meanwhile.
     const jumpMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
     if (jumpMs > CLOCK_JUMP_MS) this.#listener.onClockJump();

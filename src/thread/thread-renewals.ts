@@ -71,7 +71,7 @@ export class ThreadRenewals implements Renewer {
     this.#kept.set(held.ref.id, { held, slot, stopping: null, isStopped: false });
     this.#header.setTurn(clock);
     if (validForMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
-    this.#stalls.start();
+    if (held.renew) this.#stalls.start();
     this.#watchUntil(clock.monotonicMs() + held.remainingMs);
   }
 

@@ -101,6 +101,41 @@ describe('the text of a loss', () => {
     ]);
   });
 
+  it('says so too in what run, tryRun, withLock and once throw', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks({ ttlMs: 2_000 });
+    const blocked = async (): Promise<string> => {
+      await clock.sleep(1_000);
+      await clock.stall(4_000);
+      return 'value';
+    };
+    const calls = [
+      own.mutex('a').run(blocked),
+      own.withLock('b', blocked),
+      own.mutex('c').tryRun(blocked),
+      own.all(['d', 'e']).run(blocked),
+      own.once('f', blocked),
+    ].map((call) => outcomeOf<unknown>(call));
+    await clock.advance(1_000);
+    await clock.advance(10_000);
+    for (const { error } of calls) {
+      expect(error).toMatchObject({ code: 'HOLD_LOST', value: 'value' });
+      const blame = /\(the event loop was blocked for \d+\.\d s, the TTL is 2\.0 s\)$/;
+      expect((error as HoldLostError).message).toMatch(blame);
+      expect(JSON.parse(JSON.stringify(error))).toMatchObject({ stall: { ttlMs: 2_000 } });
+    }
+  });
+
+  it('does not blame a block for the end of a hold that is not renewed', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks();
+    await own.mutex('renewed').acquire({ ttlMs: 30_000 });
+    const hold = await own.mutex('a').acquire({ ttlMs: 2_000, renew: false });
+    await clock.advance(1_000);
+    await clock.stall(4_000);
+    expect((hold.signal.reason as HoldLostError).message).toMatch(/its time ran out$/);
+  });
+
   it('does not blame a block that was none, beside a hold with a longer TTL', async () => {
     const { locks, clock } = makeWorld();
     const own = locks();

@@ -17,6 +17,18 @@ describe('with the fake timers of a test runner', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it('"run all timers" needs few timers, however long the TTL of a hold that is not renewed', async () => {
+    const locks = createLocks(memoryStore());
+    const hold = await locks.mutex('a').acquire({ renew: false, ttlMs: 86_400_000 });
+    const other = await locks.mutex('b').acquire({ ttlMs: 86_400_000 });
+    await other.release();
+    let timers = 0;
+    for (; vi.getTimerCount() > 0 && timers < 1_000; timers += 1) await vi.advanceTimersToNextTimerAsync();
+    // The loop limit of sinon is 1,000 timers.
+    expect(timers).toBeLessThan(20);
+    expect(hold.remainingMs).toBe(0);
+  });
+
   it('"run all timers" ends when nothing is held', async () => {
     const locks = createLocks(memoryStore());
     await locks.withLock('a', () => {});
