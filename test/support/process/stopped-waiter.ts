@@ -4,23 +4,24 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Locks } from '../../../src/index.ts';
-import { later } from '../waiting/eventually.ts';
+import { eventually, later } from '../waiting/eventually.ts';
 import { compiled } from './compiled.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.ts', import.meta.url));
+
+function startHolder(url: string, name: string) {
+  const args = ['--unhandled-rejections=strict', compiled(HOLDER), url, name, '60000'];
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  return { child, said: async () => (await lines.next()).value as string | undefined };
+}
 
 /**
  * A process holds a lock, another waits for it and is stopped, and `locks` wait behind that one.
  * Resolves to how long these take to hold, in ms, after the first process has released and ended.
  */
 export async function delayByStoppedWaiter(url: string, locks: Locks, name: string): Promise<number> {
-  const start = () => {
-    const args = ['--unhandled-rejections=strict', compiled(HOLDER), url, name, '60000'];
-    const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
-    const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
-    return { child, said: async () => (await lines.next()).value as string | undefined };
-  };
-  const [holder, waiter] = [start(), start()];
+  const [holder, waiter] = [startHolder(url, name), startHolder(url, name)];
   try {
     const isHeldBy = async (one: typeof holder, other: typeof holder): Promise<typeof holder> => {
       await Promise.all([one.said(), other.said()]);
@@ -43,5 +44,43 @@ export async function delayByStoppedWaiter(url: string, locks: Locks, name: stri
     return tookMs;
   } finally {
     for (const { child } of [holder, waiter]) child.kill('SIGKILL');
+  }
+}
+
+/**
+ * A process that waits for a lock is stopped until `locks` hold the lock in its place, and then
+ * goes on. `locks` release before that, or some time after it. Resolves to how long the process
+ * takes to hold the lock that is free, in ms.
+ */
+export async function delayAfterResume(
+  url: string,
+  locks: Locks,
+  name: string,
+  isFreed: 'before it goes on' | 'after it went on',
+): Promise<number> {
+  const first = await locks.mutex(name).acquire();
+  const waiter = startHolder(url, name);
+  try {
+    await waiter.said();
+    await eventually('it waits', async () => (await locks.inspect(name)).waiters.length === 1);
+    const pending = later(locks.mutex(name).acquire({ waitMs: 90_000 }));
+    // Both are subscribed.
+    await sleep(1_500);
+    waiter.child.kill('SIGSTOP');
+    await first.release();
+    const hold = await pending;
+    if (isFreed === 'before it goes on') {
+      await hold.release();
+      waiter.child.kill('SIGCONT');
+    } else {
+      waiter.child.kill('SIGCONT');
+      await sleep(1_500);
+      await hold.release();
+    }
+    const freeMs = performance.now();
+    await waiter.said();
+    return performance.now() - freeMs;
+  } finally {
+    waiter.child.kill('SIGKILL');
   }
 }

@@ -164,7 +164,10 @@ export class Poller {
       if (before.holds[0]?.id !== row.holds[0]?.id || before.queue[0]?.id !== row.queue[0]?.id)
         watched.movedAtMs = clock.monotonicMs();
       if (this.#observed.has(name)) events()?.onChanged(name, true);
-      if (hasNewNote(before, row)) for (const id of waiters.idsOf(name)) events()?.onGranted(name, id, null);
+      const woken = hasNewNote(before, row)
+        ? waiters.idsOf(name)
+        : waiters.idsOf(name).filter((id) => hasLostPosition(id, before, row));
+      for (const id of woken) events()?.onGranted(name, id, null);
     }
     this.#wake(watched, queue);
     if (queue.isToBeKept) keep(name);
@@ -200,6 +203,15 @@ export class Poller {
     const delayMs = Math.max(dueAtMs - this.#options.clock.monotonicMs(), 1);
     this.#timer = this.#options.clock.startTimer(delayMs, () => void this.#look());
   }
+}
+
+/**
+ * While this process stood still, another one has removed the claim from the queue. Its waiter has to
+ * ask, to be in the queue again.
+ */
+function hasLostPosition(id: string, before: LockRow, after: LockRow): boolean {
+  const isId = (claim: { readonly id: string }): boolean => claim.id === id;
+  return before.queue.some(isId) && !after.queue.some(isId) && !after.holds.some(isId);
 }
 
 function hasNewNote(before: LockRow, after: LockRow): boolean {
