@@ -1,3 +1,4 @@
+import { checkKeys } from '../checks.ts';
 import { InvalidArgumentError } from '../errors.ts';
 import { errorNumberOf } from '../stores/mysql/failure.ts';
 import { Schema } from '../stores/mysql/schema.ts';
@@ -29,22 +30,35 @@ const LATEST = 'SELECT CAST(fence AS CHAR) AS fence FROM holdfast_fences WHERE r
  *
  * ```ts
  * await connection.beginTransaction();
- * await mysqlFenceGate(connection).check('account 7', hold.fence);
- * await connection.query('UPDATE account SET …');
- * await connection.commit();
+ * try {
+ *   await mysqlFenceGate(connection).check('account 7', hold.fence);
+ *   await connection.query('UPDATE account SET …');
+ *   await connection.commit();
+ * } catch (error) {
+ *   await connection.rollback();
+ *   throw error;
+ * }
  * ```
  *
- * Outside a transaction it says what was true at that moment, and protects no write. Uses the table
- * `holdfast_fences` that the migrations make; rejects with `UnsupportedError` when it is missing. Other
- * errors of the server pass through unchanged. After a deadlock (1213) the whole transaction was rolled
- * back: run it again.
+ * Without the rollback, the next `beginTransaction` of this connection commits what was written before
+ * the error. Outside a transaction the check says what was true at that moment, and protects no write.
  *
- * @param tx a connection of mysql2 inside a transaction; it stays the caller's.
+ * Uses the table `holdfast_fences` that the migrations make; rejects with `UnsupportedError` when it is
+ * missing. Other errors of the server pass through unchanged. After a deadlock (1213) the whole
+ * transaction was rolled back: run it again.
+ *
+ * @param tx a connection of mysql2 inside a transaction; it stays the caller's. A pool is refused with
+ * `InvalidArgumentError`: it gives each statement another connection.
  */
 export function mysqlFenceGate(tx: MysqlTransaction, options: MysqlFenceOptions = {}): FenceGate {
   if (typeof tx?.query !== 'function')
     throw new InvalidArgumentError('tx', 'must be a connection of mysql2 or of mysql2/promise');
-  const schema = new Schema(options.prefix);
+  if ('getConnection' in tx)
+    throw new InvalidArgumentError(
+      'tx',
+      'must be the connection of the transaction; a pool protects no write',
+    );
+  const schema = new Schema(checkKeys(options, ['prefix']).prefix);
   const connection = (typeof tx.promise === 'function' ? tx.promise() : tx) as MysqlTransaction;
   return {
     async check(resource, fence) {

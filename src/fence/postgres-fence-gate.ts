@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from '../errors.ts';
 import { Fences, type PostgresFenceOptions } from '../stores/postgres/fence.ts';
 import type { Queryable } from '../stores/postgres/queryable.ts';
 import type { FenceGate } from './fence-gate.ts';
@@ -9,9 +10,14 @@ import type { FenceGate } from './fence-gate.ts';
  *
  * ```ts
  * await client.query('BEGIN');
- * await postgresFenceGate(client).check('account 7', hold.fence);
- * await client.query('UPDATE account SET …');
- * await client.query('COMMIT');
+ * try {
+ *   await postgresFenceGate(client).check('account 7', hold.fence);
+ *   await client.query('UPDATE account SET …');
+ *   await client.query('COMMIT');
+ * } catch (error) {
+ *   await client.query('ROLLBACK');
+ *   throw error;
+ * }
  * ```
  *
  * Outside a transaction the check says what was true at that moment, and protects no write. Above READ
@@ -22,9 +28,17 @@ import type { FenceGate } from './fence-gate.ts';
  * `UnsupportedError` when it is missing. Other errors of the server pass through unchanged.
  *
  * @param tx a `pg` client inside a transaction, a transaction of postgres.js, or anything with a
- * `query(text, values)`; it stays the caller's.
+ * `query(text, values)`; it stays the caller's. A pool is refused with `InvalidArgumentError`: it gives
+ * each statement another connection.
  */
 export function postgresFenceGate(tx: Queryable, options: PostgresFenceOptions = {}): FenceGate {
   const fences = new Fences(tx, options);
+  if (isPool(tx))
+    throw new InvalidArgumentError('tx', 'must be the client of the transaction; a pool protects no write');
   return { check: (resource, fence) => fences.pass('latest_fence', resource, fence) };
+}
+
+/** A pool of `pg` counts its clients. Only the outer `sql` of postgres.js has `begin`. */
+function isPool(tx: Queryable): boolean {
+  return 'totalCount' in tx || ('unsafe' in tx && 'begin' in tx);
 }

@@ -20,9 +20,14 @@ export interface SqliteFenceGate extends FenceGate {
  *
  * ```ts
  * db.exec('BEGIN IMMEDIATE');
- * await gate.check('account 7', hold.fence);
- * db.prepare('UPDATE account SET …').run(…);
- * db.exec('COMMIT');
+ * try {
+ *   gate.checkSync('account 7', hold.fence);
+ *   db.prepare('UPDATE account SET …').run(…);
+ *   db.exec('COMMIT');
+ * } catch (error) {
+ *   db.exec('ROLLBACK');
+ *   throw error;
+ * }
  * ```
  *
  * When the write depends on something read before, check before reading as well: from then on no

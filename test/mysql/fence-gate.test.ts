@@ -58,12 +58,12 @@ it('waits for an earlier holder that still writes, and then refuses the one that
 });
 
 it('takes a connection of either API, and says what is missing', async () => {
-  const pool = stage.pool(await stage.server.createDatabase());
-  await expect(mysqlFenceGate(pool).check('x', 1n)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  const empty = await stage.connection(await stage.server.createDatabase());
+  await expect(mysqlFenceGate(empty).check('x', 1n)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   await stage.store({ url: stage.url, prefix: 'own_' }).read('x');
-  await mysqlFenceGate(stage.pool(), { prefix: 'own_' }).check('x', 1n);
+  await mysqlFenceGate(await stage.connection(), { prefix: 'own_' }).check('x', 1n);
   expect(() => mysqlFenceGate({} as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
-  await expect(mysqlFenceGate(pool).check('x'.repeat(1_025), 1n)).rejects.toMatchObject({
+  await expect(mysqlFenceGate(empty).check('x'.repeat(1_025), 1n)).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
   });
 });

@@ -57,6 +57,14 @@ export class LeaseStage implements AsyncDisposable {
     return pool;
   }
 
+  /** A connection with the callbacks of `mysql2`. */
+  connection(url = this.url): Promise<mysql.PoolConnection> {
+    const pool = this.pool(url);
+    return new Promise((resolve, reject) => {
+      pool.getConnection((error, connection) => (error ? reject(error) : resolve(connection)));
+    });
+  }
+
   store({ url = this.url, ...options }: MysqlStoreOptions & { readonly url?: string } = {}): Store {
     const store = mysqlStore(this.pool(url), options);
     this.#closers.push(() => store.close());
