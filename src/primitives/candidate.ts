@@ -6,7 +6,7 @@ import type { HeldClaim } from '../hold/held-claim.ts';
 import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { DEFAULTS } from '../options.ts';
 import { onAbort } from '../util/abort.ts';
-import { backoff, pause, settlesWithin } from '../util/backoff.ts';
+import { backoff, pause } from '../util/backoff.ts';
 import { codeOf } from '../util/error-code.ts';
 
 /** What a candidate calls in each of its terms. */
@@ -30,7 +30,8 @@ export interface Candidate extends AsyncDisposable {
    * Aborts the term's signal, waits for `onElected` to settle, releases the lock and ends. The hold
    * is renewed meanwhile. When `onElected` has not settled after `drainMs` (default 10,000), the
    * candidate releases the lock anyway, and a `HOLDFAST_DRAIN` process warning says that two may
-   * lead. Never rejects.
+   * lead. Of several calls, and `close` of the Locks is one of them, the first to reach its `drainMs`
+   * counts. Never rejects.
    */
   stop(options?: { drainMs?: number | undefined }): Promise<void>;
 }
@@ -43,8 +44,9 @@ export class Campaign implements Candidate, Stoppable {
   readonly #campaign: (signal: AbortSignal) => Promise<HeldClaim>;
   readonly #handlers: ElectionHandlers;
   readonly #stopped = new AbortController();
+  /** Aborts when the work of a stopped candidate has had its `drainMs`, which is the reason. */
+  readonly #overdue = new AbortController();
   readonly #ended: Promise<void>;
-  #drainMs: number = DEFAULTS.drainMs;
   #held: HeldClaim | null = null;
 
   constructor(
@@ -73,12 +75,13 @@ export class Campaign implements Candidate, Stoppable {
   async stop(options: { drainMs?: number | undefined } = {}): Promise<void> {
     checkKeys(options, ['drainMs']);
     const drainMs = checkCount('drainMs', options.drainMs ?? DEFAULTS.drainMs, 0, DAY_MS);
+    const timer = this.#core.clock.startTimer(drainMs, () => this.#overdue.abort(drainMs));
     if (!this.#stopped.signal.aborted) {
-      this.#drainMs = drainMs;
       this.#stopped.abort(new ClosedError());
       this.#held?.interrupt(this.#core.isClosed ? 'closed' : 'released');
     }
     await this.#ended;
+    timer.cancel();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -117,13 +120,25 @@ export class Campaign implements Candidate, Stoppable {
         throw failure;
       }
       await settledOrAborted(work, this.#stopped.signal);
-      if (this.#stopped.signal.aborted) await drain(this.#core, work, this.#drainMs, held.ref.name);
+      if (this.#stopped.signal.aborted) await this.#drain(work);
     } finally {
       this.#held = null;
       held.interrupt('released');
       // A silent store only makes the other candidates wait until the lease expires.
       await held.release().catch(() => {});
     }
+  }
+
+  /** Waits for the work of the term before the lock is released, for as long as `stop` allows. */
+  async #drain(work: Promise<unknown>): Promise<void> {
+    let isDone = false;
+    const done = work.then(() => {
+      isDone = true;
+    });
+    // Work that has settled already is not overdue.
+    await Promise.resolve();
+    await settledOrAborted(done, this.#overdue.signal);
+    if (!isDone) warnOfDrain(this.serves.name, this.#overdue.signal.reason as number);
   }
 
   /** Calls `onLost` for the first reason only: a handler that stops the candidate ends its term again. */
@@ -174,14 +189,8 @@ async function settledOrAborted(work: Promise<unknown>, signal: AbortSignal): Pr
   stopListening();
 }
 
-/** Waits for the work of a term before the lock is released, and warns when the work is not done by then. */
-export async function drain(
-  core: Core,
-  work: Promise<unknown>,
-  drainMs: number,
-  name: string,
-): Promise<void> {
-  if (await settlesWithin(core.clock, work, drainMs)) return;
+/** The lock is released although the work of the term is not done. */
+export function warnOfDrain(name: string, drainMs: number): void {
   process.emitWarning(
     `The leader of ${JSON.stringify(name)} was still at work ${drainMs} ms after it was stopped, ` +
       'and the lock was released all the same: two may lead now',

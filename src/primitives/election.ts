@@ -1,13 +1,14 @@
 import { checkKeys, checkName, checkType } from '../checks.ts';
 import { FOREVER_MS } from '../clock.ts';
-import type { Core, Stoppable } from '../core.ts';
+import type { Core, Served, Stoppable } from '../core.ts';
 import { acquire } from '../hold/acquire.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
 import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { type AcquireOptions, resolve, type Settings } from '../options.ts';
 import { onAbort } from '../util/abort.ts';
+import { settlesWithin } from '../util/backoff.ts';
 import { type ClaimView, viewClaim } from '../view.ts';
-import { Campaign, type Candidate, drain, type ElectionHandlers } from './candidate.ts';
+import { Campaign, type Candidate, type ElectionHandlers, warnOfDrain } from './candidate.ts';
 import { EXCLUSIVE } from './mutex.ts';
 import { observe } from './observe.ts';
 
@@ -68,7 +69,14 @@ export class NamedElection implements Election {
   }
 
   async #leadTerms(fn: (term: Hold) => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-    while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
+    // The wait for a term ends by itself when the Locks closes. This says that the process stands.
+    const standing: Stoppable = { serves: this.#serves, stop: async () => {} };
+    this.#core.stoppables.add(standing);
+    try {
+      while (!(await this.#serve(await this.#campaign(signal), fn, signal)));
+    } finally {
+      this.#core.stoppables.delete(standing);
+    }
   }
 
   async leader(): Promise<ClaimView | null> {
@@ -82,11 +90,16 @@ export class NamedElection implements Election {
     return observe(this.#core, this.#name, () => this.leader(), signal);
   }
 
+  get #serves(): Served {
+    return { kind: 'election', name: this.#name };
+  }
+
   async #campaign(signal: AbortSignal | undefined): Promise<HeldClaim> {
     const { clock } = this.#core;
     const startedMs = clock.monotonicMs();
     const settings = { ...this.#settings, signal };
-    const held = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings });
+    const id = this.#core.nextElectionId();
+    const held = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings, id });
     const waitedMs = clock.monotonicMs() - startedMs;
     this.#core.emit('leader', held.ref, { fence: held.fence, waitedMs });
     return held;
@@ -101,14 +114,15 @@ export class NamedElection implements Election {
     let work: Promise<void> = Promise.resolve();
     const stop = async ({ drainMs }: { readonly drainMs: number }): Promise<void> => {
       held.interrupt('closed');
-      await drain(this.#core, work, drainMs, this.#name);
+      if (!(await settlesWithin(this.#core.clock, work, drainMs))) warnOfDrain(this.#name, drainMs);
     };
-    const stoppable: Stoppable = { serves: { kind: 'election', name: this.#name }, stop };
+    const stoppable: Stoppable = { serves: this.#serves, stop };
     this.#core.stoppables.add(stoppable);
     const stopListening = onAbort(signal, () => held.interrupt('released'));
     try {
-      // The abort may have come together with the grant.
+      // The abort, or `close`, may have come together with the grant.
       signal?.throwIfAborted();
+      this.#core.assertOpen();
       work = (async () => fn(new ClaimHold(this.#core, held)))();
       await work;
       return !held.isLost;

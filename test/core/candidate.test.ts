@@ -240,6 +240,35 @@ describe('a candidate', () => {
     expect(warnings).toEqual(['HOLDFAST_DRAIN']);
   });
 
+  it.each([
+    [
+      'stop, then close',
+      (stage: Awaited<ReturnType<typeof standing>>) => {
+        void stage.first.stop({ drainMs: 60_000 });
+        return stage.mine.close({ drainMs: 2_000 });
+      },
+    ],
+    [
+      'close, then stop',
+      (stage: Awaited<ReturnType<typeof standing>>) => {
+        void stage.mine.close({ drainMs: 60_000 });
+        return stage.first.stop({ drainMs: 2_000 });
+      },
+    ],
+  ])('that is stopped twice hands over after the shorter drainMs, with one warning: %s', async (_, end) => {
+    const stage = await standing(70_000);
+    const warnings = await warningsDuring(async () => {
+      const ended = outcomeOf(end(stage));
+      await stage.clock.advance(1_900);
+      expect(stage.history).toEqual(['told']);
+      await stage.clock.advance(1_200);
+      expect(stage.history).toEqual(['told', 'next']);
+      expect(ended.state).toBe('kept');
+    });
+    expect(warnings).toEqual(['HOLDFAST_DRAIN']);
+    expect(await warningsDuring(() => stage.clock.advance(70_000))).toEqual([]);
+  });
+
   it('accepts a drainMs of at least 0', async () => {
     const { first } = await standing(1);
     await expect(first.stop({ drainMs: -1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });

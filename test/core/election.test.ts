@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ClaimView, Hold } from '../../src/index.ts';
-import { makeWorld, outcomeOf } from '../support/memory/world.ts';
+import { codeOf, makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 describe('election', () => {
   it('elects one candidate, and the next at the instant at which it stops', async () => {
@@ -242,6 +242,31 @@ describe('election', () => {
     await clock.settle();
     expect(watched.state).toBe('kept');
     await second.stop();
+  });
+
+  it('lead does not begin a term when the Locks is closed together with the grant', async () => {
+    const { locks, clock } = makeWorld();
+    const mine = locks();
+    let closed: ReturnType<typeof outcomeOf> | null = null;
+    mine.on('leader', () => {
+      closed = outcomeOf(mine.close({ drainMs: 10_000 }));
+    });
+    let terms = 0;
+    const led = outcomeOf(
+      mine.election('boss').lead(async (term) => {
+        terms += 1;
+        await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+      }),
+    );
+    await clock.settle();
+    expect(terms).toBe(0);
+    expect(codeOf(led.error)).toBe('CLOSED');
+    const next = locks().election('boss').start();
+    // Less than `drainMs`: the lock was released, and `close` had nothing to wait for.
+    await clock.advance(2_000);
+    expect(next.isLeader).toBe(true);
+    expect(closed).toMatchObject({ state: 'kept' });
+    await next.stop();
   });
 
   it('observers end when the Locks is closed, and survive a store that fails for a while', async () => {

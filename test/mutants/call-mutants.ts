@@ -56,7 +56,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a caller that stops waiting does not abort its command',
     symbol: 'Attempt.#abandon',
-    find: 'this.#abandonRequest?.(reason);',
+    find: 'this.#controller?.abort(reason);',
     replace: '',
     test: CLEAN_UP,
     by: 'that was not sent when its caller aborted is never sent',
@@ -141,7 +141,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a candidate that is stopped releases the lock while it still works',
     symbol: 'Campaign.#serve',
-    find: 'await drain(this.#core, work, this.#drainMs, held.ref.name);',
+    find: 'await this.#drain(work);',
     replace: 'void 0;',
     test: CAMPAIGN,
     by: 'that is stopped releases the lock only after its work has ended',
