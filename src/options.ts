@@ -158,8 +158,8 @@ export const DEFAULTS = {
   drainMs: 10_000,
   /** How many claims may wait in one queue. */
   queueMax: 10_000,
-  /** How long a queue position lives, at least, unless its claim is sent again. */
-  placeMs: 30_000,
+  /** How long a waiter keeps its queue position, at least, without sending its claim again. */
+  queuePositionMs: 30_000,
 } as const;
 
 /** Checks the options that do not change from call to call, and fills in the defaults. */

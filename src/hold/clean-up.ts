@@ -52,7 +52,7 @@ export class CleanUp {
 
   /** Releases the claim. `isUnknown`: an earlier claim request may still reach the server. */
   release(ref: ClaimRef, ttlMs: number, isUnknown = false): void {
-    const lifeMs = Math.max(ttlMs, DEFAULTS.placeMs);
+    const lifeMs = Math.max(ttlMs, DEFAULTS.queuePositionMs);
     this.send((signal) => this.#core.store.release(ref, signal), lifeMs, isUnknown);
   }
 

@@ -11,9 +11,9 @@ export interface SlotSource {
   next(after: Date): Date | null;
 }
 
-/** The search for the latest slot asks `next` at most this often. */
+/** The most calls of `next` in one search for the latest slot. */
 const STEPS_MAX = 10_000;
-/** How many slots in a row are followed before the search looks back from now instead. */
+/** After this many slots forward, the search goes backward from now instead. */
 const FOLLOWED_MAX = 1_000;
 
 /** The slots of one schedule, in milliseconds since 1970. */
@@ -78,7 +78,7 @@ export class Slots {
 }
 
 function cronSource(expression: string, timeZone: string | undefined): SlotSource {
-  // The parser also takes nicknames, dates and years, which are no part of our contract.
+  // The parser also takes nicknames, dates and years, which the contract does not include.
   const fields = expression.trim().split(/\s+/).length;
   if (fields !== 5 && fields !== 6) throw wrong('when', 'a cron expression of 5 or 6 fields', expression);
   checkTimeZone(timeZone);

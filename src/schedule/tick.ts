@@ -19,7 +19,7 @@ export interface Tick {
   readonly signal: AbortSignal;
 }
 
-/** The stored note also has the slot, which is no part of the user's metadata. */
+/** The stored note also has the slot, which is not part of the user's metadata. */
 class TickHold extends ClaimHold {
   readonly #metadata: JsonObject | null;
 
@@ -33,7 +33,7 @@ class TickHold extends ClaimHold {
   }
 }
 
-interface TickTerms {
+interface TickOptions {
   readonly name: string;
   readonly slotMs: number;
   /** The user's metadata, encoded. */
@@ -50,7 +50,7 @@ export class RunTick implements Tick {
   readonly #controller = new AbortController();
   readonly #stopListening: readonly (() => void)[];
 
-  constructor(core: Core, held: HeldClaim, { name, slotMs, note, stopped }: TickTerms) {
+  constructor(core: Core, held: HeldClaim, { name, slotMs, note, stopped }: TickOptions) {
     this.name = name;
     this.slot = new Date(slotMs);
     this.lateMs = Math.max(0, core.clock.wallMs() - slotMs);
@@ -66,7 +66,7 @@ export class RunTick implements Tick {
     return this.#controller.signal;
   }
 
-  /** The function has ended: no later stop or loss concerns it. */
+  /** Stops forwarding aborts: the function has ended. */
   end(): void {
     for (const stop of this.#stopListening) stop();
   }

@@ -3,7 +3,7 @@ import type { Core } from '../core.ts';
 import type { LockEvents } from '../events.ts';
 import { HeldClaim } from '../hold/held-claim.ts';
 import { codeOf } from '../util/error-code.ts';
-import type { AttendedStore } from './attended-store.ts';
+import type { LoopCheckingStore } from './loop-checking-store.ts';
 import type { FromThread, KeptHold } from './messages.ts';
 import { plainError } from './plain-error.ts';
 import { PublishedDeadline } from './shared-deadline.ts';
@@ -18,10 +18,12 @@ interface Kept {
   readonly slot: Slot;
 }
 
-/** The holds of the process, as its renewal thread keeps them alive: each is a `HeldClaim` here too. */
+/**
+ * The holds of the process, as its renewal thread keeps them alive: each is a `HeldClaim` here too.
+ */
 export class KeptHolds {
   readonly #core: Core;
-  readonly #store: AttendedStore;
+  readonly #store: LoopCheckingStore;
   readonly #pages = new SlotPages();
   readonly #bySlot = new Map<number, Kept>();
   readonly #byId = new Map<string, Kept>();
@@ -31,7 +33,12 @@ export class KeptHolds {
   /** How often in a row there was nothing to keep. */
   #idleLooks = 0;
 
-  constructor(core: Core, store: AttendedStore, header: SharedHeader, post: (message: FromThread) => void) {
+  constructor(
+    core: Core,
+    store: LoopCheckingStore,
+    header: SharedHeader,
+    post: (message: FromThread) => void,
+  ) {
     this.#core = core;
     this.#store = store;
     this.#header = header;
@@ -153,7 +160,8 @@ export class KeptHolds {
     if (held === undefined) return;
     held.detach();
     this.#core.renewals.remove(held);
-    // Also those that were not answered in time: one that arrives late would set the claim's time again.
+    // Also those that were not answered in time: one that arrives late would set the claim's time
+    // again.
     await this.#store.renewalsOf(held.ref.id);
   }
 

@@ -69,7 +69,9 @@ export interface Call<V extends Verb = Verb> {
   readonly args: Arguments<V>;
 }
 
-/** A hold that the thread keeps alive, as JSON in its slot. `null` stands for a time without end. */
+/**
+ * A hold that the thread keeps alive, as JSON in its slot. `null` stands for a time without end.
+ */
 export interface KeptHold {
   readonly name: string;
   readonly id: string;

@@ -1,6 +1,8 @@
 import { UnsupportedError } from '../errors.ts';
 
-/** Put before this module by the build, and defined for the tests (`scripts/thread-program.mjs`). */
+/**
+ * Put before this module by the build, and defined for the tests (`scripts/thread-program.mjs`).
+ */
 declare const HOLDFAST_THREAD_PROGRAM: string | undefined;
 
 /**

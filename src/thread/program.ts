@@ -2,8 +2,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { threadClock } from '../clock.ts';
 import { Core } from '../core.ts';
 import { openStore } from '../open-store.ts';
-import { AttendedStore } from './attended-store.ts';
 import { KeptHolds } from './kept-holds.ts';
+import { LoopCheckingStore } from './loop-checking-store.ts';
 import type { FromThread, ThreadData, ToThread } from './messages.ts';
 import { plainError } from './plain-error.ts';
 import { SharedHeader } from './shared-slots.ts';
@@ -22,9 +22,9 @@ async function main(data: ThreadData): Promise<void> {
     const store = await openStore(data.url, {});
     const { commandMs, withoutTurnMs } = data;
     const header = new SharedHeader(data.header);
-    const attended = new AttendedStore(store, threadClock, header, withoutTurnMs);
-    const core = new Core(attended, { clock: threadClock, commandMs });
-    const kept = new KeptHolds(core, attended, header, post);
+    const loopChecking = new LoopCheckingStore(store, threadClock, header, withoutTurnMs);
+    const core = new Core(loopChecking, { clock: threadClock, commandMs });
+    const kept = new KeptHolds(core, loopChecking, header, post);
     const service = new StoreService(store, kept, threadClock, post);
     receive = (request) => handle(request, kept, service);
   } catch (error) {

@@ -18,7 +18,9 @@ interface PendingCall {
 
 type Listener = (message: FromThread) => void;
 
-/** The process's side of the thread: calls and their answers, messages, and the end of the thread. */
+/**
+ * The process's side of the thread: calls and their answers, messages, and the end of the thread.
+ */
 export class RenewalThread {
   readonly #worker: Worker;
   readonly #pending = new Map<number, PendingCall>();
@@ -54,8 +56,8 @@ export class RenewalThread {
   }
 
   /**
-   * Rejects with a `StoreError` when the thread has failed, or fails before it has answered, and with
-   * a `ClosedError` once it was closed.
+   * Rejects with a `StoreError` when the thread has failed, or fails before it has answered, and
+   * with a `ClosedError` once it was closed.
    */
   call<V extends Verb>(verb: V, args: Arguments<V>, signal?: AbortSignal): Promise<Answer<V>> {
     if (this.#failure !== null) return Promise.reject(this.#failure);
@@ -108,7 +110,9 @@ export class RenewalThread {
     this.#stop(failure, new StoreError(message, { cause, applied: 'unknown' }));
   }
 
-  /** Rejects every later call with `failure`, and those that wait for an answer with `unanswered`. */
+  /**
+   * Rejects every later call with `failure`, and those that wait for an answer with `unanswered`.
+   */
   #stop(failure: HoldfastError, unanswered: HoldfastError): void {
     if (this.#failure !== null) return;
     this.#failure = failure;

@@ -4,8 +4,8 @@ import type { Instant } from '../store/validity.ts';
 import type { Slot } from './shared-slots.ts';
 
 /**
- * The deadline of a hold that the thread keeps alive, as the process sees it. It is read from shared
- * memory, so that it is right in the first statement after the event loop was blocked.
+ * The deadline of a hold that the thread keeps alive, as the process sees it. It is read from
+ * shared memory, so that it is right in the first statement after the event loop was blocked.
  */
 export class SharedDeadline extends Deadline {
   slot: Slot | null = null;

@@ -3,9 +3,9 @@ import type { LossReason } from '../errors.ts';
 import type { Instant } from '../store/validity.ts';
 
 /**
- * Memory that the process and its renewal thread share: one slot for each hold. The process writes a
- * new hold into a slot, and the thread takes the hold on when it next looks. From then on only the
- * thread writes to the slot, until it has dropped the hold. A hold that is given up before the
+ * Memory that the process and its renewal thread share: one slot for each hold. The process writes
+ * a new hold into a slot, and the thread takes the hold on when it next looks. From then on only
+ * the thread writes to the slot, until it has dropped the hold. A hold that is given up before the
  * thread has looked costs no message.
  */
 
@@ -126,7 +126,9 @@ export class SlotPool {
   readonly #sendPage: (buffer: SharedArrayBuffer) => void;
   #page: Page | null = null;
   #count = 0;
-  /** Given back, oldest first. The thread may not have dropped the hold yet, and still write to it. */
+  /**
+   * Given back, oldest first. The thread may not have dropped the hold yet, and still write to it.
+   */
   readonly #givenBack = new Set<Slot>();
 
   constructor(sendPage: (buffer: SharedArrayBuffer) => void) {

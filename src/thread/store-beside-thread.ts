@@ -3,8 +3,8 @@ import { WrappedStore } from '../store/wrapped-store.ts';
 import type { RenewalThread } from './renewal-thread.ts';
 
 /**
- * A store of the process whose claims the thread renews over a connection of its own. A message to a
- * thread and back takes half as long as an uncontended acquire on Redis, so that only renewals go
+ * A store of the process whose claims the thread renews over a connection of its own. A message to
+ * a thread and back takes half as long as an uncontended acquire on Redis, so that only renewals go
  * there.
  */
 export class StoreBesideThread extends WrappedStore {

@@ -22,8 +22,8 @@ interface Kept {
 }
 
 /**
- * The holds of one Locks whose renewals run in a thread. Here they are only watched: a deadline that
- * has passed is acted on also when the thread says nothing.
+ * The holds of one Locks whose renewals run in a thread. Here they are only watched: a deadline
+ * that has passed is acted on also when the thread says nothing.
  */
 export class ThreadRenewals implements Renewer {
   readonly #core: Core;
@@ -106,7 +106,9 @@ export class ThreadRenewals implements Renewer {
     this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
   }
 
-  /** Renewals can be on their way in the thread at any time, so the thread is told to stop first. */
+  /**
+   * Renewals can be on their way in the thread at any time, so the thread is told to stop first.
+   */
   inFlight({ ref }: HeldClaim): Promise<unknown> | null {
     const kept = this.#kept.get(ref.id);
     if (kept === undefined || kept.isStopped) return null;

@@ -1,15 +1,21 @@
 /**
- * What the torture needs of a lock library. A module of an adapter exports as its default a function
- * `(env: AdapterEnv) => Promise<Adapter>`; every worker process loads it and calls it once.
+ * What the torture needs of a lock library. A module of an adapter exports as its default a
+ * function `(env: AdapterEnv) => Promise<Adapter>`; every worker process loads it and calls it
+ * once.
  */
 export interface Adapter {
   /** The library and its version, for the report. */
   name: string;
-  /** Waits for the lock, and gives `null` when it gives up. A rejection means that the outcome is unknown. */
+  /**
+   * Waits for the lock, and gives `null` when it gives up. A rejection means that the outcome is
+   * unknown.
+   */
   acquire(lock: string, ttlMs: number): Promise<Held | null>;
   /** Gives up every connection. The process ends afterwards. */
   close(): Promise<void>;
-  /** Optional: a hold that other shared holds of the same lock may overlap, but no exclusive one. */
+  /**
+   * Optional: a hold that other shared holds of the same lock may overlap, but no exclusive one.
+   */
   acquireShared?(lock: string, ttlMs: number): Promise<Held | null>;
   /** Optional: one of `permits` permits. */
   acquirePermit?(lock: string, ttlMs: number): Promise<Held | null>;
@@ -34,5 +40,7 @@ export interface AdapterEnv {
   url: string;
 }
 
-/** The default export of an adapter module. A rejection means that the server is out of reach now. */
+/**
+ * The default export of an adapter module. A rejection means that the server is out of reach now.
+ */
 export type MakeAdapter = (env: AdapterEnv) => Promise<Adapter>;

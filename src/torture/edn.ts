@@ -1,8 +1,9 @@
 import type { History, HistoryEvent } from './history.ts';
 
 /**
- * The history in EDN, one operation a line, as Jepsen's checkers read it: `:f`, `:type`, `:process`,
- * `:time` in nanoseconds and `:value`. Events of the kit itself belong to the process `:nemesis`.
+ * The history in EDN, one operation a line, as Jepsen's checkers read it: `:f`, `:type`,
+ * `:process`, `:time` in nanoseconds and `:value`. Events of the kit itself belong to the process
+ * `:nemesis`.
  */
 export function toEdn(history: History): string {
   return history.map((event, index) => `${line(event, index)}\n`).join('');

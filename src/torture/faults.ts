@@ -2,14 +2,14 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Route } from './backends/backend.ts';
-import type { Crew, Worker } from './crew.ts';
 import type { ClockShim } from './servers/clock-shim.ts';
 import type { FaultProxy } from './servers/fault-proxy.ts';
 import type { Server } from './servers/server.ts';
+import type { Worker, WorkerPool } from './worker-pool.ts';
 
 const KILL_FREE_MS = 4_000;
 const HOLDER_MS = 1_000;
-/** Twice as often: most mistakes of lock libraries show after these. */
+/** Injected twice as often, because they reveal most bugs of lock libraries. */
 const OFTEN: ReadonlySet<string> = new Set(['stop', 'late-reply']);
 
 /** Faults of a worker process. */
@@ -27,7 +27,7 @@ export const LINK_FAULTS = [
 ] as const;
 /** Faults of a server that keeps what it has confirmed. */
 export const SERVER_FAULTS = ['freeze', 'restart', 'failover'] as const;
-/** Faults that take away what a server has confirmed: only those who ask for them get them. */
+/** Faults after which a server has lost what it confirmed: injected only when named explicitly. */
 export const EXTREME_FAULTS = ['wipe', 'server-clock'] as const;
 export const FAULTS: readonly string[] = [
   ...PROCESS_FAULTS,
@@ -44,13 +44,13 @@ export interface Slot {
 }
 
 export interface FaultsOptions {
-  readonly crew: Crew;
+  readonly pool: WorkerPool;
   readonly slots: readonly Slot[];
   readonly servers: readonly Server[];
-  /** The server that leads, where one does. */
+  /** The leader, where servers elect one. */
   leader?(): Promise<Server>;
   readonly serverClock: ClockShim | null;
-  /** Locks of this server end with the connection, and nothing but the connection says so. */
+  /** A lock ends with its connection, and only the end of the connection reports it. */
   readonly isSessionBound: boolean;
   /** PostgreSQL leaves processes behind when it is killed. */
   readonly killSignal: NodeJS.Signals;
@@ -59,7 +59,7 @@ export interface FaultsOptions {
   random(): number;
 }
 
-/** Injects faults, several at once. At least one worker works, and half of them run. */
+/** Injects faults, several at once. One worker is always unharmed, and half of them always run. */
 export class Faults {
   readonly #options: FaultsOptions;
   readonly counts: Record<string, number> = {};
@@ -67,21 +67,22 @@ export class Faults {
   readonly #busySlots = new Set<Slot>();
   readonly #busyProxies = new Set<FaultProxy>();
   #isServerBusy = false;
-  #bag: string[] = [];
+  #upcoming: string[] = [];
 
   constructor(options: FaultsOptions) {
     this.#options = options;
   }
 
-  /** Begins a fault every few hundred milliseconds. Afterwards everything works again. */
-  async storm(forMs: number): Promise<void> {
+  /** Starts a fault every few hundred milliseconds. Resolves when every fault has ended. */
+  async burst(forMs: number): Promise<void> {
     const { random } = this.#options;
     for (const endMs = performance.now() + forMs; performance.now() < endMs; ) {
       await sleep(100 + random() * 300);
       const kind = this.#next();
-      // Late in a storm nobody is killed: a dead waiter would delay the locks of the calm.
+      // No process is killed near the end: a dead waiter would delay handoffs in the quiet period.
+
       const isLate = kind === 'kill' && endMs - performance.now() < KILL_FREE_MS;
-      if (isLate) this.#bag.unshift('kill');
+      if (isLate) this.#upcoming.unshift('kill');
       else if (kind !== undefined) this.#begin(kind);
     }
     await Promise.all(this.#active);
@@ -100,19 +101,19 @@ export class Faults {
     }
   }
 
-  /** Each kind once, in a random order, and again. */
+  /** Every kind once in a random order, then all again in another order. */
   #next(): string | undefined {
     const { kinds, random } = this.#options;
-    if (this.#bag.length === 0)
-      this.#bag = [...kinds, ...kinds.filter((kind) => OFTEN.has(kind))].sort(() => random() - 0.5);
-    return this.#bag.pop();
+    if (this.#upcoming.length === 0)
+      this.#upcoming = [...kinds, ...kinds.filter((kind) => OFTEN.has(kind))].sort(() => random() - 0.5);
+    return this.#upcoming.pop();
   }
 
   #begin(kind: string): void {
     const work = this.#start(kind);
     if (work === null) {
-      // Everything that it could hit is failing already: later.
-      this.#bag.unshift(kind);
+      // Every target is failing already; this kind is tried later.
+      this.#upcoming.unshift(kind);
       return;
     }
     this.#count(kind);
@@ -126,7 +127,7 @@ export class Faults {
     return this.#failServer(kind);
   }
 
-  #spellMs(): number {
+  #faultMs(): number {
     return 100 + this.#options.random() * this.#options.ttlMs * 1.3;
   }
 
@@ -143,7 +144,7 @@ export class Faults {
       slot.worker.child.kill('SIGKILL');
       return Promise.resolve();
     }
-    // Clocks are set back more often: a deadline by the wall clock comes too late then.
+    // Clocks are mostly set back: a deadline by the wall clock is then too late.
     const shift = Math.round((random() < 0.85 ? -1 : 1) * (5 + random() * 600));
     return this.#during(
       slot,
@@ -186,11 +187,11 @@ export class Faults {
       else if (kind === 'refuse') proxy.refuse();
       if (kind === 'refuse' || kind === 'cut') proxy.cut();
     }
-    // Long enough that a command was sent, short enough that no lease has run out.
+    // Long enough for a command to be sent, too short for a lease to run out.
     if (kind === 'lost-reply') await sleep(50 + random() * 350);
-    // A reply that is later than the TTL grants what has run out.
+    // A reply that arrives after the TTL confirms a grant that has run out.
     else if (kind === 'late-reply') await sleep(this.#options.ttlMs * (1.05 + random() / 2));
-    else if (kind !== 'cut') await sleep(this.#spellMs());
+    else if (kind !== 'cut') await sleep(this.#faultMs());
     for (const proxy of proxies) {
       if (kind === 'lost-reply') proxy.cut();
       proxy.pass();
@@ -218,7 +219,7 @@ export class Faults {
 
   async #freeze(server: Server): Promise<void> {
     server.kill('SIGSTOP');
-    await sleep(this.#spellMs());
+    await sleep(this.#faultMs());
     server.kill('SIGCONT');
   }
 
@@ -228,7 +229,7 @@ export class Faults {
 
   async #restart(server: Server, isWiped: boolean): Promise<void> {
     const { isSessionBound, killSignal, random } = this.#options;
-    // A stopped holder, or one whose connection is silent, could not know that its session has ended.
+    // A paused holder, or one with a silent connection, could not learn that its session has ended.
     if (isSessionBound) for (const slot of this.#options.slots) await this.#quiet(slot);
     server.kill(killSignal);
     await server.exited();
@@ -243,7 +244,7 @@ export class Faults {
     }
   }
 
-  /** Waits until no fault of the worker is active, and keeps others from beginning. */
+  /** Waits until no fault of the worker is active, and keeps new ones from starting. */
   async #quiet(slot: Slot): Promise<void> {
     while (this.#busySlots.has(slot)) await sleep(20);
     this.#busySlots.add(slot);
@@ -257,7 +258,7 @@ export class Faults {
 
   #count(kind: string): void {
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
-    this.#options.crew.note({ kind: 'fault', fault: kind });
+    this.#options.pool.note({ kind: 'fault', fault: kind });
   }
 
   #pick<T>(items: readonly T[]): T | undefined {

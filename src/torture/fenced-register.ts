@@ -14,8 +14,8 @@ export interface RegisterReply {
 }
 
 /**
- * A number for each lock that checks fences, as a database row with a fence gate does. A read counts
- * too: a holder whose successor has read may not write any more.
+ * A number for each lock that checks fences, as a database row with a fence gate does. A read
+ * counts too: a holder whose successor has read may not write any more.
  */
 export class FencedRegister {
   readonly #rows = new Map<string, { value: number; fence: bigint }>();

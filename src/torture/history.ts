@@ -1,24 +1,28 @@
 /**
- * One event of a run. An operation begins with `invoke` and ends with `ok` (done), `fail` (surely not
- * done) or `info` (unknown, as after an error or the death of the process).
+ * One event of a run. An operation begins with `invoke` and ends with `ok` (done), `fail` (surely
+ * not done) or `info` (unknown, as after an error or the death of the process).
  *
- * A holder believes that it holds from the `ok` of its `acquire` to the `invoke` of its `release` or
- * `lost`. A `lost` begins at the last moment at which the library said that the lock was held, and ends
- * when the holder noticed. A `lost` without `invoke` ends the belief where it stands.
+ * A hold lasts from the `ok` of its `acquire` to the `invoke` of its `release` or `lost`: the time
+ * in which its process trusted it, whether or not the server agreed. A `lost` begins at the last
+ * moment at which the library reported the lock as held, and ends when the process noticed the
+ * loss. A `lost` without an `invoke` ends the hold at its own time.
  */
 export interface HistoryEvent {
   /** Nanoseconds since the run began, by the monotonic clock of the host. */
   at: number;
-  /** One task of one worker process; a replaced worker has new numbers. -1: the kit itself. */
+  /** One task of one worker process; a replaced worker has new numbers. -1: the torture itself. */
   process: number;
   type: 'invoke' | 'ok' | 'fail' | 'info';
   op: 'acquire' | 'release' | 'lost' | 'read' | 'write';
   lock: string;
-  /** In decimal. On `read` and `write`: the register checks it. */
+  /** The fence in decimal. On `read` and `write` the register checks it. */
   fence?: string;
-  /** Of a register, on `read` and `write`. On `acquire`: the permits of a hold that is not exclusive. */
+  /**
+   * On `read` and `write`: the value of the register. On `acquire`: the permits of a non-exclusive
+   * hold.
+   */
   value?: number;
-  /** What the kit itself did or saw; only on events of type `info`. */
+  /** What the torture itself did or saw; only on events of type `info`. */
   note?: Note;
 }
 
@@ -32,8 +36,11 @@ export type Note =
   /** How many permits the lock of this event has. */
   | { kind: 'capacity'; permits: number }
   | { kind: 'fault'; fault: string }
-  /** Between them no fault is active, but for a kill at the beginning. `lagMs`: how late timers fired. */
-  | { kind: 'calm'; isOn: boolean; lagMs?: number }
+  /**
+   * A quiet period: no fault is active between `isOn: true` and `isOn: false`, except one kill at
+   * the start. `lagMs`: how late timers fired in it.
+   */
+  | { kind: 'quiet'; isOn: boolean; lagMs?: number }
   | { kind: 'exit'; worker: number; how: string; isExpected: boolean; processes: number[] }
   | { kind: 'problem'; worker: number; what: Problem; text: string }
   | { kind: 'state'; worker: number; heap: number; listeners: number }
@@ -42,7 +49,7 @@ export type Note =
   | { kind: 'keys'; count: number }
   | { kind: 'end' };
 
-/** `start`: the adapter could not be made, which is no finding while connections fail. */
+/** `start`: the adapter could not be created. That is not a violation while connections fail. */
 export type Problem = 'rejection' | 'exception' | 'warning' | 'hang' | 'start';
 
 /** The settings of the run, at its beginning. */
@@ -56,7 +63,7 @@ export interface RunNote {
   faults: readonly string[];
 }
 
-/** JSON lines: one event a line. */
+/** JSON Lines, one event per line. */
 export function formatHistory(history: History): string {
   return history.map((event) => `${JSON.stringify(event)}\n`).join('');
 }

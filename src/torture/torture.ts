@@ -6,21 +6,22 @@ import { pathToFileURL } from 'node:url';
 import { checkCount, checkKeys, wrong } from '../checks.ts';
 import { InvalidArgumentError } from '../errors.ts';
 import { checkHistory } from './checks/check-history.ts';
-import { calmMsFor } from './checks/progress.ts';
+import { quietMsFor } from './checks/progress.ts';
 import type { Verdict } from './checks/verdict.ts';
-import { Crew } from './crew.ts';
 import { Faults, type Slot } from './faults.ts';
 import type { History } from './history.ts';
 import { randomFrom } from './random.ts';
 import { makeClockShim } from './servers/clock-shim.ts';
-import { chosenFaults, openStage, type Stage } from './stage.ts';
+import { chosenFaults, openTestBed, type TestBed } from './test-bed.ts';
 import { LOCK_OF, LOCKS, type Workload } from './worker-messages.ts';
+import { WorkerPool } from './worker-pool.ts';
 
 /** How to torture. */
 export interface TortureOptions {
   /**
-   * A URL, to inject faults of connections and processes, or `redis`, `redis+sentinel`, `redis+cluster`,
-   * `redlock`, `postgres`, `etcd`, `zookeeper`, `sqlite` or `mysql`: a server that is started for the run.
+   * A URL, to inject faults of connections and processes, or `redis`, `redis+sentinel`,
+   * `redis+cluster`, `redlock`, `postgres`, `etcd`, `zookeeper`, `sqlite` or `mysql`: a server that
+   * is started for the run.
    */
   server: string;
   /** 1 unless set. */
@@ -46,15 +47,15 @@ export interface Report {
 }
 
 const SETTLE_MS = 1_000;
-/** How long a storm of faults lasts, in TTLs. */
-const STORM_TTLS = 6;
+/** How long a burst of faults lasts, in TTLs. */
+const BURST_TTLS = 6;
 const START_MS = 60_000;
 const END_MS = 15_000;
 const START_ATTEMPTS = 3;
 
 /**
- * Tortures a lock library through its adapter, and judges what happened. Ends by itself, a few seconds
- * after `minutes` have passed. Rejects when the adapter or the server cannot be started.
+ * Tortures a lock library through its adapter, and judges what happened. Ends by itself, a few
+ * seconds after `minutes` have passed. Rejects when the adapter or the server cannot be started.
  */
 export async function torture(adapterModule: string, options: TortureOptions): Promise<Report> {
   checkKeys(options, ['server', 'minutes', 'seed', 'workers', 'faults', 'ttlMs'], 'options');
@@ -64,23 +65,23 @@ export async function torture(adapterModule: string, options: TortureOptions): P
   checkCount('seed', seed, 0, 2 ** 32 - 1);
   const file = resolve(adapterModule);
   if (!existsSync(file)) throw new InvalidArgumentError('adapterModule', `there is no file ${file}`);
-  const stage = await openStage(options.server, options.faults);
+  const testBed = await openTestBed(options.server, options.faults);
   try {
-    const settings = { ...options, minutes, workers, seed, ttlMs: options.ttlMs ?? stage.ttlMs };
-    return await new Run(stage, pathToFileURL(file).href, settings).run();
+    const settings = { ...options, minutes, workers, seed, ttlMs: options.ttlMs ?? testBed.ttlMs };
+    return await new Run(testBed, pathToFileURL(file).href, settings).run();
   } finally {
-    await stage.stop();
+    await testBed.stop();
   }
 }
 
 type Settings = TortureOptions & { minutes: number; workers: number; seed: number; ttlMs: number };
 
 class Run {
-  readonly #stage: Stage;
+  readonly #testBed: TestBed;
   readonly #module: string;
   readonly #settings: Settings;
   readonly #origin = process.hrtime.bigint();
-  readonly #crew = new Crew(this.#origin);
+  readonly #pool = new WorkerPool(this.#origin);
   readonly #random: () => number;
   readonly #kinds: readonly string[];
   readonly #folder = mkdtempSync(join(tmpdir(), 'holdfast-torture-'));
@@ -88,12 +89,12 @@ class Run {
   #processes = 0;
   #isEnding = false;
 
-  constructor(stage: Stage, module: string, settings: Settings) {
-    this.#stage = stage;
+  constructor(testBed: TestBed, module: string, settings: Settings) {
+    this.#testBed = testBed;
     this.#module = module;
     this.#settings = settings;
     this.#random = randomFrom(settings.seed);
-    this.#kinds = chosenFaults(stage, settings.faults);
+    this.#kinds = chosenFaults(testBed, settings.faults);
   }
 
   async run(): Promise<Report> {
@@ -102,13 +103,13 @@ class Run {
       await this.#begin();
       const faults = await this.#torture();
       this.#isEnding = true;
-      await this.#crew.end(END_MS);
+      await this.#pool.end(END_MS);
       await this.#probe();
       return this.#report(faults);
     } finally {
       clearInterval(refilling);
       this.#isEnding = true;
-      await this.#crew.end(0);
+      await this.#pool.end(0);
       for (const { clock } of this.#slots) clock?.remove();
       rmSync(this.#folder, { recursive: true, force: true });
     }
@@ -117,21 +118,21 @@ class Run {
   async #begin(): Promise<void> {
     const { server, seed, ttlMs, minutes, workers } = this.#settings;
     const seconds = minutes * 60;
-    this.#crew.note({ kind: 'run', server, seed, ttlMs, seconds, workers, faults: this.#kinds });
+    this.#pool.note({ kind: 'run', server, seed, ttlMs, seconds, workers, faults: this.#kinds });
     for (let n = 0; n < workers; n += 1) {
-      const route = await this.#stage.route();
+      const route = await this.#testBed.route();
       const clock = this.#kinds.includes('clock') ? makeClockShim() : null;
-      this.#slots.push({ worker: this.#hire(n, route.url, clock?.env ?? {}), route, clock });
+      this.#slots.push({ worker: this.#startWorker(n, route.url, clock?.env ?? {}), route, clock });
     }
     for (const untilMs = performance.now() + START_MS; ; await sleep(20)) {
       if (this.#slots.every(({ worker }) => worker.hasStarted)) return;
-      const { startProblem, startFailures } = this.#crew;
+      const { startProblem, startFailures } = this.#pool;
       if (startFailures >= START_ATTEMPTS || performance.now() > untilMs)
         throw new Error(`the adapter does not start: ${startProblem ?? 'no worker has answered'}`);
     }
   }
 
-  #hire(n: number, url: string, env: NodeJS.ProcessEnv, probe?: readonly string[]): Slot['worker'] {
+  #startWorker(n: number, url: string, env: NodeJS.ProcessEnv, probe?: readonly string[]): Slot['worker'] {
     const { workers, ttlMs } = this.#settings;
     const all: readonly Workload[] = ['lock', 'register', 'fenced', 'shared', 'permits'];
     // The last worker has one task: it shows whether a pending call keeps a process alive.
@@ -149,59 +150,62 @@ class Run {
       workloads: some,
       registers: this.#folder,
     };
-    return this.#crew.start(probe === undefined ? plan : { ...plan, probe }, env);
+    return this.#pool.start(probe === undefined ? plan : { ...plan, probe }, env);
   }
 
   /** Replaces workers that have died. */
   #refill(): void {
     if (this.#isEnding) return;
     for (const [n, slot] of this.#slots.entries())
-      if (!slot.worker.isRunning) slot.worker = this.#hire(n, slot.route.url, slot.clock?.env ?? {});
+      if (!slot.worker.isRunning) slot.worker = this.#startWorker(n, slot.route.url, slot.clock?.env ?? {});
   }
 
-  /** Storms of faults, and calms in which every lock has to move on. It ends with a calm. */
+  /**
+   * Alternates bursts of faults with quiet periods, in which every lock has to make progress; ends
+   * with one.
+   */
   async #torture(): Promise<Faults> {
     const { minutes, ttlMs } = this.#settings;
     const faults = new Faults({
-      ...this.#stage,
-      crew: this.#crew,
+      ...this.#testBed,
+      pool: this.#pool,
       slots: this.#slots,
       ttlMs,
       kinds: this.#kinds,
       random: this.#random,
     });
-    const calmMs = calmMsFor(ttlMs);
+    const quietMs = quietMsFor(ttlMs);
     for (const endMs = performance.now() + minutes * 60_000; ; ) {
-      const leftMs = endMs - performance.now() - SETTLE_MS - calmMs;
-      await faults.storm(Math.max(1_000, Math.min(ttlMs * STORM_TTLS, leftMs)));
+      const leftMs = endMs - performance.now() - SETTLE_MS - quietMs;
+      await faults.burst(Math.max(1_000, Math.min(ttlMs * BURST_TTLS, leftMs)));
       await sleep(SETTLE_MS);
       await faults.killHolder();
-      await this.#calm(calmMs);
+      await this.#stayQuiet(quietMs);
       if (performance.now() >= endMs) return faults;
     }
   }
 
-  async #calm(forMs: number): Promise<void> {
-    this.#crew.note({ kind: 'calm', isOn: true });
+  async #stayQuiet(forMs: number): Promise<void> {
+    this.#pool.note({ kind: 'quiet', isOn: true });
     let lagMs = 0;
     for (const endMs = performance.now() + forMs; performance.now() < endMs; ) {
       const beforeMs = performance.now();
       await sleep(50);
       lagMs = Math.max(lagMs, performance.now() - beforeMs - 50);
     }
-    this.#crew.note({ kind: 'calm', isOn: false, lagMs: Math.round(lagMs) });
+    this.#pool.note({ kind: 'quiet', isOn: false, lagMs: Math.round(lagMs) });
   }
 
   async #probe(): Promise<void> {
-    const route = this.#slots[0]?.route ?? (await this.#stage.route());
+    const route = this.#slots[0]?.route ?? (await this.#testBed.route());
     const locks = [...LOCKS, LOCK_OF.register, LOCK_OF.fenced, LOCK_OF.seldom];
-    await this.#hire(0, route.url, {}, locks).exited;
-    const count = await this.#stage.keys();
-    if (count !== null) this.#crew.note({ kind: 'keys', count });
+    await this.#startWorker(0, route.url, {}, locks).exited;
+    const count = await this.#testBed.keys();
+    if (count !== null) this.#pool.note({ kind: 'keys', count });
   }
 
   #report(faults: Faults): Report {
-    const { history } = this.#crew;
+    const { history } = this.#pool;
     history.sort((a, b) => a.at - b.at);
     const operations = history.filter(({ process, type }) => process >= 0 && type !== 'invoke').length;
     return { history, verdicts: checkHistory(history), operations, faults: faults.counts };

@@ -18,7 +18,7 @@ export function acquireOf(
   };
 }
 
-/** Records one acquire and the belief of its holder, from the grant to the release or the loss. */
+/** Records one acquire and its hold, from the grant to the release or the loss. */
 export class HoldRecorder {
   readonly #output: WorkerOutput;
   readonly #process: number;

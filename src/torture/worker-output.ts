@@ -6,7 +6,9 @@ import type { WorkerLine, WorkerPlan } from './worker-messages.ts';
 const OUTPUT = 3;
 const TEXT_MAX = 300;
 
-/** What a worker tells its parent: at once and in order, so that nothing is lost when it is killed. */
+/**
+ * What a worker tells its parent: at once and in order, so that nothing is lost when it is killed.
+ */
 export class WorkerOutput {
   readonly #origin: bigint;
 

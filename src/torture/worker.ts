@@ -7,9 +7,9 @@ import { WorkerOutput } from './worker-output.ts';
 import { FencedRegisterClient, FileRegister } from './worker-registers.ts';
 
 /**
- * One worker process: it loads the adapter, runs its workloads until it is told to end, and writes what
- * happens. Only pending calls of the adapter and its own pauses keep it alive, so that a library whose
- * pending call does not is found by the exit.
+ * One worker process: it loads the adapter, runs its workloads until it is told to end, and writes
+ * what happens. Only pending calls of the adapter and its own pauses keep it alive, so that a
+ * library whose pending call does not is found by the exit.
  */
 const STATE_MS = 2_000;
 /** How long tasks may take to finish their turn, and the adapter to close. */
@@ -38,8 +38,9 @@ async function makeAdapter(): Promise<Adapter> {
 }
 
 /**
- * Busy locks are held for long enough that a mistake lets another holder meet them. The others are free
- * half of the time, so that a request whose reply comes too late is granted. Few holds outlive their TTL.
+ * Busy locks are held for long enough that a mistake lets another holder meet them. The others are
+ * free half of the time, so that a request whose reply comes too late is granted. Few holds outlive
+ * their TTL.
  */
 const BUSY: ReadonlySet<string> = new Set([LOCKS[0], LOCK_OF.fenced]);
 
@@ -89,7 +90,9 @@ async function changeFile(
   output.event(process, recorder.check() ? 'ok' : 'info', 'write', lock, { value: value + 1 });
 }
 
-/** Writes without asking whether the lock is held: the register has to refuse what comes too late. */
+/**
+ * Writes without asking whether the lock is held: the register has to refuse what comes too late.
+ */
 async function changeFenced(
   recorder: HoldRecorder,
   lock: string,

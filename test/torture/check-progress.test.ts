@@ -20,8 +20,8 @@ describe('handoff time', () => {
   };
 
   it('holds when the next holder follows, and is violated when most wait for the TTL', () => {
-    expect(resultOf(handoffs(run(), 5).calm(0, 9_000), 'handoff time')).toBe('holds');
-    const late = run().calm(0, 90_000);
+    expect(resultOf(handoffs(run(), 5).quiet(0, 9_000), 'handoff time')).toBe('holds');
+    const late = run().quiet(0, 90_000);
     for (let n = 0; n < 20; n += 1)
       late.acquired(n, n * 2_000, n * 2_000 + 2_090).released(n, n * 2_000 + 2_095);
     expect(resultOf(late, 'handoff time')).toBe('violated');
@@ -29,7 +29,7 @@ describe('handoff time', () => {
 
   it('is not judged outside of a calm, or on a busy machine', () => {
     expect(resultOf(handoffs(run(), 5), 'handoff time')).toBe('not enough');
-    expect(resultOf(handoffs(run(), 5).calm(0, 9_000, 400), 'handoff time')).toBe('not enough');
+    expect(resultOf(handoffs(run(), 5).quiet(0, 9_000, 400), 'handoff time')).toBe('not enough');
     // The history of another program is one calm.
     expect(resultOf(handoffs(new HistoryBuilder(), 5), 'handoff time')).toBe('holds');
   });
@@ -38,7 +38,7 @@ describe('handoff time', () => {
 describe('dead holders', () => {
   const dead = (heldAgainMs: number): HistoryBuilder =>
     run()
-      .calm(0, 20_000)
+      .quiet(0, 20_000)
       .acquired(0, 10, 20)
       .add(30, 1, 'invoke', 'acquire')
       .add(90, 0, 'invoke', 'lost')
@@ -50,30 +50,30 @@ describe('dead holders', () => {
   it('are followed within the TTL and three seconds', () => {
     expect(resultOf(dead(1_200), 'dead holders')).toBe('holds');
     expect(resultOf(dead(4_200), 'dead holders')).toBe('violated');
-    expect(resultOf(run().calm(0, 20_000).turns(20), 'dead holders')).toBe('not enough');
+    expect(resultOf(run().quiet(0, 20_000).turns(20), 'dead holders')).toBe('not enough');
   });
 });
 
 describe('lost wake-ups', () => {
   it('are found when a free lock is waited for, and nobody gets it', () => {
     const stuck = run()
-      .calm(0, 9_000)
+      .quiet(0, 9_000)
       .hold(0, 10, 20)
       .add(30, 1, 'invoke', 'acquire')
       .add(8_900, 1, 'fail', 'acquire');
     expect(resultOf(stuck, 'lost wake-ups')).toBe('violated');
-    const moving = run().calm(0, 9_000).hold(0, 10, 20).acquired(1, 30, 5_000).released(1, 5_010);
+    const moving = run().quiet(0, 9_000).hold(0, 10, 20).acquired(1, 30, 5_000).released(1, 5_010);
     expect(resultOf(moving, 'lost wake-ups')).toBe('holds');
-    const unused = run().calm(0, 9_000).hold(0, 10, 20);
+    const unused = run().quiet(0, 9_000).hold(0, 10, 20);
     expect(resultOf(unused, 'lost wake-ups')).toBe('holds');
-    expect(resultOf(run().calm(0, 1_000).hold(0, 10, 20), 'lost wake-ups')).toBe('not enough');
+    expect(resultOf(run().quiet(0, 1_000).hold(0, 10, 20), 'lost wake-ups')).toBe('not enough');
   });
 });
 
 describe('first come, first served', () => {
   /** Process 10 holds; 0 to 4 ask one after the other, and are served in this order. */
   const served = (order: readonly number[], isFair = true): HistoryBuilder => {
-    const history = run().note(1, { kind: 'adapter', name: 'any', isFair }).calm(0, 90_000);
+    const history = run().note(1, { kind: 'adapter', name: 'any', isFair }).quiet(0, 90_000);
     for (let round = 0; round < 5; round += 1) {
       const startMs = 2_000 + round * 2_000;
       history.acquired(10, startMs + 1, startMs + 2).released(10, startMs + 500);

@@ -59,7 +59,7 @@ class MemoryStore implements Store {
     const now = this.#open();
     // Counts also for a claim that waits and is granted later.
     if (request.fenceAbove > this.#lastFence) this.#lastFence = request.fenceAbove;
-    const queue = this.#settledQueue(request.name, now) ?? new ClaimQueue(DEFAULTS.placeMs);
+    const queue = this.#settledQueue(request.name, now) ?? new ClaimQueue(DEFAULTS.queuePositionMs);
     const own = queue.claims.get(request.id);
     if (own !== undefined) return this.#askAgain(request, queue, own, now, waiter);
     const present = queue.disagreement(request.mode);
@@ -185,7 +185,7 @@ class MemoryStore implements Store {
 
   #refuse(name: string, queue: ClaimQueue, claim: QueuedClaim | null, now: number): ClaimOutcome {
     if (claim !== null) this.#watchExpiry(name, queue, now);
-    const askAgainMs = DEFAULTS.placeMs / 3;
+    const askAgainMs = DEFAULTS.queuePositionMs / 3;
     // Only the first waiter asks when a hold runs out; the others only keep their queue positions.
     const untilFreeMs = queue.head === claim ? Math.max(queue.heldUntilMs - now, 1) : askAgainMs;
     return { granted: false, retryAfterMs: Math.min(untilFreeMs, askAgainMs) };

@@ -117,7 +117,7 @@ export class Claims {
     const isWaiting = request.wait || position !== null;
     // Before the queue can be seen by others, so that no notification is missed.
     if (isWaiting) this.#notifier.listen();
-    const mostMs = this.#notifier.isListening ? DEFAULTS.placeMs / 3 : POLL_MS;
+    const mostMs = this.#notifier.isListening ? DEFAULTS.queuePositionMs / 3 : POLL_MS;
     const kept = isWaiting ? queue.wait(request, position, this.#queueMax) : null;
     if (isWaiting && position === null) this.#notify(unit, request.name, [], queue.watchers);
     return { granted: false, retryAfterMs: queue.retryAfterMs(kept, standing, mostMs) };

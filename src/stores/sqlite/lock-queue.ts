@@ -136,7 +136,7 @@ export class LockQueue {
   /** Enters the queue, or keeps the position in it. */
   wait(request: ClaimRequest, position: number | null, queueMax: number): number {
     const { id, mode, ttlMs, note } = request;
-    const end = endOf(this.#now, DEFAULTS.placeMs);
+    const end = endOf(this.#now, DEFAULTS.queuePositionMs);
     this.#db.run('markWaited', this.#name);
     if (position !== null) {
       this.#db.run('keepPosition', ttlMs, ...end, this.#tag, this.#name, position);

@@ -27,16 +27,25 @@ export interface Route {
 /** The servers of one store, and routes to them. */
 export interface Backend extends AsyncDisposable {
   readonly kind: BackendKind;
-  /** Does not fail with any route, except in a Cluster, whose nodes announce the proxies of its route. */
+  /**
+   * Does not fail with any route, except in a Cluster, whose nodes announce the proxies of its
+   * route.
+   */
   readonly url: string;
   readonly servers: readonly Server[];
-  /** A further route. Sentinel and Cluster have one, which all clients share: their servers announce it. */
+  /**
+   * A further route. Sentinel and Cluster have one, which all clients share: their servers announce
+   * it.
+   */
   route(): Promise<Route>;
   stop(): Promise<void>;
 }
 
 export interface BackendOptions {
-  /** How many Redlock nodes, Cluster masters, etcd or ZooKeeper members; 1, and 3 of Redlock, unless set. */
+  /**
+   * How many Redlock nodes, Cluster masters, etcd or ZooKeeper members; 1, and 3 of Redlock, unless
+   * set.
+   */
   readonly nodes?: number;
   /** The environment of Redis servers, as for a clock of their own. */
   readonly env?: NodeJS.ProcessEnv;

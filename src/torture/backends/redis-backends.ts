@@ -28,7 +28,9 @@ export async function redlockParts(options: BackendOptions): Promise<Parts> {
   return proxiedParts(servers.map(nodeOf), (addresses) => `redlock://${addresses}`);
 }
 
-/** One master behind a proxy, and a Sentinel that knows it by the proxy's port. It never fails over. */
+/**
+ * One master behind a proxy, and a Sentinel that knows it by the proxy's port. It never fails over.
+ */
 export async function sentinelParts(options: BackendOptions): Promise<Parts> {
   const master = await startRedis({ args: argsOf(options), ...envOf(options) });
   const proxy = await startFaultProxy(master.port);

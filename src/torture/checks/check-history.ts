@@ -8,8 +8,8 @@ import { Spans } from './spans.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
- * Judges a history: one verdict for each property. Also for histories of other programs, of which only
- * the operations are known.
+ * Judges a history: one verdict for each property. Also for histories of other programs, of which
+ * only the operations are known.
  */
 export function checkHistory(history: History): Verdict[] {
   const spans = new Spans(history);

@@ -11,7 +11,7 @@ interface Overlaps {
   readonly permits: string[];
 }
 
-/** Exclusion, readers and writers, and permits, among those who believe that they hold. */
+/** Exclusion, readers and writers, and permits, among processes that trust their holds. */
 export function checkExclusion(spans: Spans): Verdict[] {
   const found: Overlaps = { exclusive: [], mixed: [], permits: [] };
   for (const lock of spans.locks) sweep(spans.holdsOf(lock), capacityOf(spans, lock), found);
@@ -51,7 +51,7 @@ function capacityOf(spans: Spans, lock: string): number | null {
 
 function sweep(holds: readonly HoldSpan[], capacity: number | null, found: Overlaps): void {
   let active: HoldSpan[] = [];
-  // A hold whose belief was never confirmed, since its reply came too late, overlaps nothing.
+  // A hold that had already ended when its reply arrived has no duration and overlaps nothing.
   for (const next of holds.filter(({ from, to }) => to > from)) {
     active = active.filter(({ to }) => to > next.from);
     for (const other of active) {

@@ -24,8 +24,8 @@ export function checkFences(spans: Spans): Verdict[] {
 }
 
 /**
- * Compared are holds that do not overlap. A hold whose belief was never confirmed is left out: its reply
- * may have come so late that others were granted the lock before it was recorded.
+ * Compares holds that do not overlap. A hold that had already ended when its reply arrived is left
+ * out: others may have been granted the lock before it was recorded.
  */
 function falls(holds: readonly HoldSpan[]): string[] {
   const found: string[] = [];

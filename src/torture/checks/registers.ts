@@ -45,15 +45,19 @@ function judge(property: string, all: readonly Change[]): Verdict {
   });
 }
 
-/** Every write adds 1 to what was read: the same number twice, or a smaller one later, has lost a write. */
+/**
+ * Every write adds 1 to what was read: the same number twice, or a smaller one later, has lost a
+ * write.
+ */
 function isOverwritten(earlier: Change, next: Change): boolean {
   if (earlier.lock !== next.lock) return false;
   return earlier.value === next.value || (earlier.value > next.value && earlier.to < next.from);
 }
 
 /**
- * Without a fence check, a process that is stopped between its last check and its write sets the register
- * back, whatever the lock does. What was read after such a write says nothing about the lock.
+ * Without a fence check, a process that is stopped between its last check and its write sets the
+ * register back, whatever the lock does. What was read after such a write says nothing about the
+ * lock.
  */
 function isExcused(earlier: Change, next: Change, unsure: readonly Change[]): boolean {
   return (

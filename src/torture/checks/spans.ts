@@ -1,6 +1,6 @@
 import type { History, HistoryEvent, Note, RunNote } from '../history.ts';
 
-/** A hold, as its holder believed in it. */
+/** A hold, for as long as its process trusted it. */
 export interface HoldSpan {
   readonly process: number;
   readonly lock: string;
@@ -9,14 +9,14 @@ export interface HoldSpan {
   readonly weight: number | null;
   readonly invokedAt: number;
   readonly from: number;
-  /** The last moment at which it was surely believed in. */
+  /** The last moment at which the process is known to have trusted it. */
   to: number;
   end: 'open' | 'release' | 'lost';
   /** When the release was confirmed. */
   releasedAt: number | null;
 }
 
-/** A call of `acquire`, from its begin to its end in whatever way. */
+/** A call of `acquire`, until it ended with any result. */
 export interface WaitSpan {
   readonly process: number;
   readonly lock: string;
@@ -25,8 +25,8 @@ export interface WaitSpan {
   result: 'ok' | 'fail' | 'info' | 'open';
 }
 
-/** A time in which nothing failed. */
-export interface Calm {
+/** A time without faults. */
+export interface QuietPeriod {
   readonly from: number;
   readonly to: number;
   readonly lagMs: number;
@@ -63,17 +63,17 @@ export class Spans {
     return this.holds.filter((hold) => hold.lock === lock).sort((a, b) => a.from - b.from);
   }
 
-  /** A history that says nothing of faults is one calm. */
-  calms(): Calm[] {
+  /** A history without a `run` note counts as one quiet period. */
+  quietPeriods(): QuietPeriod[] {
     if (this.run === null) return [{ from: 0, to: this.endAt, lagMs: 0 }];
-    const calms: Calm[] = [];
+    const periods: QuietPeriod[] = [];
     let from: number | null = null;
     for (const { at, note } of this.notes) {
-      if (note.kind !== 'calm') continue;
+      if (note.kind !== 'quiet') continue;
       if (note.isOn) from = at;
-      else if (from !== null) calms.push({ from, to: at, lagMs: note.lagMs ?? 0 });
+      else if (from !== null) periods.push({ from, to: at, lagMs: note.lagMs ?? 0 });
     }
-    return calms;
+    return periods;
   }
 
   #runNote(): RunNote | null {
@@ -127,7 +127,7 @@ export class Spans {
       if (last?.end === 'release') last.releasedAt ??= at;
       return;
     }
-    // A release that surely did nothing ends no belief.
+    // A release that certainly had no effect ends no hold.
     if (op === 'release' && type === 'fail') return;
     Object.assign(hold, { to: at, end: op });
     if (op === 'release' && type === 'ok') hold.releasedAt = at;

@@ -10,8 +10,8 @@ export interface Verdict {
 const SHOWN = 3;
 
 /**
- * `violated` with the first findings, else `not enough` when fewer than `wanted` cases were seen, else
- * `holds`.
+ * `violated` with the first findings, else `not enough` when fewer than `wanted` cases were seen,
+ * else `holds`.
  */
 export function verdict(
   property: string,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findProgram } from './find.ts';
 import { freePorts } from './ports.ts';
-import { type Place, type Recipe, type Server, startOwnServer } from './server.ts';
+import { type Recipe, type Server, type ServerInstance, startOwnServer } from './server.ts';
 
 const ETCD = { title: 'etcd 3.4 or newer', binary: 'etcd', packages: ['etcd-server'] } as const;
 
@@ -64,15 +64,15 @@ function memberRecipe(
 
 /** A cluster of one member. */
 export function etcdRecipe(): Recipe {
-  const member = ({ ports: [client = 0, peer = 0, health = 0] }: Place): Recipe =>
+  const member = ({ ports: [client = 0, peer = 0, health = 0] }: ServerInstance): Recipe =>
     memberRecipe('m0', [client, peer, health], `m0=http://127.0.0.1:${peer}`, {});
   return {
     ...ETCD,
     urlFrom: 'HOLDFAST_ETCD_URL',
     ports: 3,
-    args: (place) => member(place).args(place),
-    ready: (place) => member(place).ready(place),
-    url: (place) => member(place).url(place),
+    args: (instance) => member(instance).args(instance),
+    ready: (instance) => member(instance).ready(instance),
+    url: (instance) => member(instance).url(instance),
   };
 }
 

@@ -32,7 +32,9 @@ export interface FaultProxy extends AsyncDisposable {
   holdReplies(): void;
   /** Delays every byte, both ways, by this long. */
   delay(ms: number): void;
-  /** Lets everything through again, held replies first. Connections that have lost bytes are cut. */
+  /**
+   * Lets everything through again, held replies first. Connections that have lost bytes are cut.
+   */
   pass(): void;
   /** Resets every open connection at once. */
   cut(): void;
@@ -46,8 +48,8 @@ export interface FaultProxy extends AsyncDisposable {
 }
 
 /**
- * A TCP proxy on loopback that fails on request. `port` is that of the real server; a function where
- * the server has to know the port of the proxy before it has one of its own.
+ * A TCP proxy on loopback that fails on request. `port` is that of the real server; a function
+ * where the server has to know the port of the proxy before it has one of its own.
  */
 export async function startFaultProxy(
   port: number | (() => number),

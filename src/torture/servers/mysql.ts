@@ -3,7 +3,7 @@ import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findProgram, type Program } from './find.ts';
 import { exchange } from './ports.ts';
-import type { Place, Recipe } from './server.ts';
+import type { Recipe, ServerInstance } from './server.ts';
 import { templateFolder } from './template.ts';
 
 export interface MysqlOptions {
@@ -51,7 +51,7 @@ function templateOf(program: string): string {
   });
 }
 
-function prepare({ program, dir }: Place): void {
+function prepare({ program, dir }: ServerInstance): void {
   writeFileSync(`${dir}/init.sql`, `CREATE DATABASE IF NOT EXISTS ${DATABASE};\n`);
   execFileSync('cp', ['-r', templateOf(program), `${dir}/data`]);
   const user = mysqlUser();
@@ -74,7 +74,7 @@ export function mysqlRecipe(options: MysqlOptions = {}, isOwn = false): Recipe {
   const isOurs = isOwn || (process.env[URL_FROM] ?? '') === '';
   if (isOurs) findProgram(PROGRAM);
   const settings = Object.entries({ ...SETTINGS, ...options.settings });
-  const url = ({ port }: Place): string => `mysql://root@127.0.0.1:${port}/mysql`;
+  const url = ({ port }: ServerInstance): string => `mysql://root@127.0.0.1:${port}/mysql`;
   return {
     ...PROGRAM,
     urlFrom: URL_FROM,

@@ -3,7 +3,7 @@ import { chownSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findProgram, type Program } from './find.ts';
 import { exchange } from './ports.ts';
-import type { Place, Recipe } from './server.ts';
+import type { Recipe, ServerInstance } from './server.ts';
 import { templateFolder } from './template.ts';
 
 export interface PostgresOptions {
@@ -44,7 +44,7 @@ function templateOf(program: string): string {
   });
 }
 
-function prepare({ program, dir }: Place): void {
+function prepare({ program, dir }: ServerInstance): void {
   execFileSync('cp', ['-r', templateOf(program), `${dir}/data`]);
   execFileSync('chmod', ['-R', 'go-rwx', `${dir}/data`]);
   const user = postgresUser();
@@ -67,7 +67,7 @@ export function postgresRecipe(options: PostgresOptions = {}, isOwn = false): Re
   const isOurs = isOwn || (process.env[URL_FROM] ?? '') === '';
   if (isOurs) findProgram(PROGRAM);
   const settings = Object.entries({ ...SETTINGS, ...options.settings });
-  const url = ({ port }: Place): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
+  const url = ({ port }: ServerInstance): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
   return {
     ...PROGRAM,
     path: options.program,

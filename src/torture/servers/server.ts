@@ -13,19 +13,20 @@ export interface Recipe extends Program {
   /** How many ports it needs; 1 unless set. */
   readonly ports?: number;
   /** What must exist before the first start: a data folder, a certificate. */
-  prepare?(place: Place): Promise<void> | void;
-  args(place: Place): readonly string[];
-  env?(place: Place): NodeJS.ProcessEnv;
+  prepare?(instance: ServerInstance): Promise<void> | void;
+  args(instance: ServerInstance): readonly string[];
+  env?(instance: ServerInstance): NodeJS.ProcessEnv;
   /** Some servers refuse to run as root. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** The signal that ends it at once; SIGTERM unless set. PostgreSQL would wait for its clients. */
   readonly stopSignal?: NodeJS.Signals;
   /** Throws until the server answers. */
-  ready(place: Place): Promise<void>;
-  url(place: Place): string;
+  ready(instance: ServerInstance): Promise<void>;
+  url(instance: ServerInstance): string;
 }
 
-export interface Place {
+/** One server of a recipe: its program, its folder and its ports. */
+export interface ServerInstance {
   readonly program: string;
   readonly dir: string;
   readonly ports: readonly number[];
@@ -63,7 +64,7 @@ export async function startServer(recipe: Recipe): Promise<Server> {
   return await startOwnServer(recipe);
 }
 
-/** Always our own, to kill, pause and reconfigure. */
+/** Starts a private server, which the caller may kill, pause and reconfigure. */
 export async function startOwnServer(recipe: Recipe): Promise<Server> {
   const program = findProgram(recipe);
   for (let attempt = 1; ; attempt += 1) {
@@ -71,7 +72,7 @@ export async function startOwnServer(recipe: Recipe): Promise<Server> {
     const dir = mkdtempSync(join(tmpdir(), `holdfast-${recipe.binary}-`));
     const server = new OwnServer(recipe, { program, dir, ports, port: ports[0] ?? 0 });
     try {
-      await recipe.prepare?.(server.place);
+      await recipe.prepare?.(server.instance);
       await server.start();
       return server;
     } catch (error) {
@@ -100,28 +101,28 @@ function namedServer(url: string): Server {
 }
 
 class OwnServer implements Server {
-  readonly place: Place;
+  readonly instance: ServerInstance;
   readonly #recipe: Recipe;
   #process: ChildProcess | null = null;
   #exit: Promise<void> = Promise.resolve();
   readonly #onExit = (): void => void this.#process?.kill(this.#recipe.stopSignal ?? 'SIGKILL');
 
-  constructor(recipe: Recipe, place: Place) {
+  constructor(recipe: Recipe, instance: ServerInstance) {
     this.#recipe = recipe;
-    this.place = place;
+    this.instance = instance;
     process.once('exit', this.#onExit);
   }
 
   get url(): string {
-    return this.#recipe.url(this.place);
+    return this.#recipe.url(this.instance);
   }
 
   get port(): number {
-    return this.place.port;
+    return this.instance.port;
   }
 
   get dir(): string {
-    return this.place.dir;
+    return this.instance.dir;
   }
 
   get pid(): number | null {
@@ -137,12 +138,12 @@ class OwnServer implements Server {
   }
 
   async start(): Promise<void> {
-    const { program, dir } = this.place;
+    const { program, dir } = this.instance;
     // Straight into the file: output through this process could arrive after the folder is removed.
     const log = openSync(join(dir, 'output.log'), 'a');
-    const child = spawn(program, [...this.#recipe.args(this.place)], {
+    const child = spawn(program, [...this.#recipe.args(this.instance)], {
       cwd: dir,
-      env: { ...process.env, ...this.#recipe.env?.(this.place) },
+      env: { ...process.env, ...this.#recipe.env?.(this.instance) },
       stdio: ['ignore', log, log],
       ...this.#recipe.user,
     });
@@ -164,14 +165,14 @@ class OwnServer implements Server {
         const tooLong = sleep(READY_MS, undefined, { ref: false }).then(() =>
           Promise.reject(new Error('no answer')),
         );
-        await Promise.race([this.#recipe.ready(this.place), tooLong]);
+        await Promise.race([this.#recipe.ready(this.instance), tooLong]);
         return;
       } catch (error) {
         last = error;
         await sleep(25);
       }
     }
-    throw new Error(`${this.#recipe.title} did not start (${String(last)}). It said:\n${this.#output()}`);
+    throw new Error(`${this.#recipe.title} did not start (${String(last)}). Its output:\n${this.#output()}`);
   }
 
   #output(): string {
@@ -185,7 +186,7 @@ class OwnServer implements Server {
   async stop(): Promise<void> {
     const child = this.#process;
     if (child !== null && child.exitCode === null && child.signalCode === null) {
-      // A stopped process does not get SIGTERM.
+      // A paused process does not get SIGTERM.
       child.kill('SIGCONT');
       child.kill(this.#recipe.stopSignal ?? 'SIGTERM');
       const hard = setTimeout(() => child.kill('SIGKILL'), STOP_MS);

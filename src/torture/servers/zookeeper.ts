@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 import { findProgram, install } from './find.ts';
 import { freePorts } from './ports.ts';
-import { type Place, type Recipe, type Server, startOwnServer } from './server.ts';
+import { type Recipe, type Server, type ServerInstance, startOwnServer } from './server.ts';
 
 const JAVA = { title: 'Java 11 or newer', binary: 'java', packages: ['default-jre-headless'] } as const;
 const PACKAGE = 'libzookeeper-java';
@@ -28,14 +28,18 @@ export interface EnsembleOptions {
   readonly tickMs?: number;
   /** The longest session that a client is given; twenty ticks unless set. */
   readonly maxSessionMs?: number;
-  /** After how many ticks a member notices that it is disconnected from its leader; 8 unless set. */
+  /**
+   * After how many ticks a member notices that it is disconnected from its leader; 8 unless set.
+   */
   readonly syncLimit?: number;
   /**
    * Members wait until what they write is on the disk, as they do by default. Not unless
    * set here: the data of a test is not needed after it.
    */
   readonly isDurable?: boolean;
-  /** Members talk to each other through proxies, so that they can be disconnected from each other. */
+  /**
+   * Members talk to each other through proxies, so that they can be disconnected from each other.
+   */
   readonly isDivisible?: boolean;
 }
 
@@ -73,13 +77,13 @@ export function zookeeperRecipe(): Recipe {
 
 /** `port`: where clients connect; `null`: chosen by the harness. */
 function memberRecipe(id: number, port: number | null, servers: string, options: EnsembleOptions): Recipe {
-  const portOf = (place: Place): number => port ?? place.port;
+  const portOf = (instance: ServerInstance): number => port ?? instance.port;
   return {
     ...JAVA,
     title: 'ZooKeeper 3.8',
     urlFrom: 'HOLDFAST_ZOOKEEPER_URL',
-    prepare: (place) => {
-      const data = join(place.dir, 'data');
+    prepare: (instance) => {
+      const data = join(instance.dir, 'data');
       mkdirSync(data);
       writeFileSync(join(data, 'myid'), String(id));
       const lines = [
@@ -89,7 +93,7 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
         'initLimit=20',
         `syncLimit=${options.syncLimit ?? 8}`,
         `dataDir=${data}`,
-        `clientPort=${portOf(place)}`,
+        `clientPort=${portOf(instance)}`,
         'clientPortAddress=127.0.0.1',
         'admin.enableServer=false',
         '4lw.commands.whitelist=*',
@@ -98,7 +102,7 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
         ...(options.maxSessionMs === undefined ? [] : [`maxSessionTimeout=${options.maxSessionMs}`]),
         servers,
       ];
-      writeFileSync(join(place.dir, 'zoo.cfg'), lines.join('\n'));
+      writeFileSync(join(instance.dir, 'zoo.cfg'), lines.join('\n'));
     },
     // Three members start at once on few cores: little heap, little compilation.
     args: ({ dir }) => [
@@ -108,10 +112,10 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
       `-Dzookeeper.forceSync=${options.isDurable === true ? 'yes' : 'no'}`,
       ...['-cp', classPath(), 'org.apache.zookeeper.server.quorum.QuorumPeerMain', join(dir, 'zoo.cfg')],
     ],
-    ready: async (place) => {
-      if ((await modeOf(portOf(place))) === null) throw new Error('not serving yet');
+    ready: async (instance) => {
+      if ((await modeOf(portOf(instance))) === null) throw new Error('not serving yet');
     },
-    url: (place) => `zookeeper://127.0.0.1:${portOf(place)}`,
+    url: (instance) => `zookeeper://127.0.0.1:${portOf(instance)}`,
   };
 }
 

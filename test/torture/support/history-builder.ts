@@ -26,8 +26,8 @@ export class HistoryBuilder {
     return this.note(0, { kind: 'run', server: 'redis', seed: 1, ttlMs: 1_000, seconds, workers: 2, faults });
   }
 
-  calm(fromMs: number, toMs: number, lagMs = 0): this {
-    return this.note(fromMs, { kind: 'calm', isOn: true }).note(toMs, { kind: 'calm', isOn: false, lagMs });
+  quiet(fromMs: number, toMs: number, lagMs = 0): this {
+    return this.note(fromMs, { kind: 'quiet', isOn: true }).note(toMs, { kind: 'quiet', isOn: false, lagMs });
   }
 
   /** Asked for at once, held from `fromMs` to `toMs`, and released. */

@@ -142,7 +142,7 @@ export class Lock {
 
   /** How long a queued claim may sleep when nothing wakes it. */
   retryAfterMs(claim: Claim, nowMs: number): number {
-    if (this.head !== claim || this.mode !== null) return DEFAULTS.placeMs / 3;
+    if (this.head !== claim || this.mode !== null) return DEFAULTS.queuePositionMs / 3;
     if (this.yieldTimer !== null) return YIELD_MS;
     return this.isAnnounced ? Math.max(this.#pollAtMs - nowMs, 1) : UNANNOUNCED_MS;
   }
@@ -150,7 +150,7 @@ export class Lock {
   /** Drops the claims at the head whose callers have not asked again in time. */
   dropStale(nowMs: number): void {
     for (let { head } = this; head !== undefined; head = this.head) {
-      if (head.pending !== null || nowMs - head.askedAtMs <= DEFAULTS.placeMs) return;
+      if (head.pending !== null || nowMs - head.askedAtMs <= DEFAULTS.queuePositionMs) return;
       this.dequeue(head);
     }
   }

@@ -35,35 +35,37 @@ const PORTS: Readonly<Record<string, number>> = {
 };
 const NODES = 3;
 
-/** Where a torture takes place: servers, connections to them that fail on request, and clocks. */
-export interface Stage {
+/** What a torture runs against: servers, connections to them that fail on request, and clocks. */
+export interface TestBed {
   readonly servers: readonly Server[];
   readonly serverClock: ClockShim | null;
   readonly isSessionBound: boolean;
   readonly killSignal: NodeJS.Signals;
   leader?(): Promise<Server>;
   route(): Promise<Route>;
-  /** How many keys a Redis has; `null` where that says nothing. */
+  /** How many keys a Redis has; `null` for other servers. */
   keys(): Promise<number | null>;
-  /** Which faults it can have, those included that are only injected on request. */
+  /**
+   * Every fault that can be injected here, including the ones that are injected only on request.
+   */
   readonly faults: readonly string[];
   readonly ttlMs: number;
   stop(): Promise<void>;
 }
 
 /** Starts the server that is named, or puts proxies in front of the one at this URL. */
-export async function openStage(server: string, faults: readonly string[] | undefined): Promise<Stage> {
+export async function openTestBed(server: string, faults: readonly string[] | undefined): Promise<TestBed> {
   const kind = KINDS[server];
-  if (kind !== undefined) return await ownStage(kind, faults?.includes('server-clock') === true);
+  if (kind !== undefined) return await ownTestBed(kind, faults?.includes('server-clock') === true);
   if (!/^[a-z][a-z+]*:\/\//i.test(server))
     throw new InvalidArgumentError(
       'server',
       `must be a URL or one of ${SERVERS.join(', ')}; got "${server}"`,
     );
-  return remoteStage(server);
+  return remoteTestBed(server);
 }
 
-async function ownStage(kind: BackendKind, withClock: boolean): Promise<Stage> {
+async function ownTestBed(kind: BackendKind, withClock: boolean): Promise<TestBed> {
   const isRedis = kind === 'redis' || kind === 'redlock' || kind === 'sentinel';
   const serverClock = withClock && isRedis ? makeClockShim() : null;
   const env = serverClock === null ? {} : { env: serverClock.env };
@@ -124,8 +126,8 @@ async function countKeys(servers: readonly Server[]): Promise<number> {
   return Math.max(...counts);
 }
 
-/** A server that is not ours: its processes and their connections fail, not the server. */
-function remoteStage(url: string): Stage {
+/** A server of the user's: faults are injected into the workers and their connections only. */
+function remoteTestBed(url: string): TestBed {
   const [, scheme = '', user = '', hosts = '', rest = ''] =
     /^([^:]+):\/\/([^@/]*@)?([^/?]*)(.*)$/.exec(url) ?? [];
   const proxied: { stop(): Promise<void> }[] = [];
@@ -153,12 +155,12 @@ function remoteStage(url: string): Stage {
   };
 }
 
-/** The faults to inject: those that were asked for, else all that a server survives without loss. */
-export function chosenFaults(stage: Stage, asked: readonly string[] | undefined): readonly string[] {
+/** The faults to inject: the requested ones, else all that a server survives without loss. */
+export function chosenFaults(testBed: TestBed, asked: readonly string[] | undefined): readonly string[] {
   const extreme: readonly string[] = EXTREME_FAULTS;
-  if (asked === undefined) return stage.faults.filter((fault) => !extreme.includes(fault));
-  const unknown = asked.find((fault) => !stage.faults.includes(fault));
+  if (asked === undefined) return testBed.faults.filter((fault) => !extreme.includes(fault));
+  const unknown = asked.find((fault) => !testBed.faults.includes(fault));
   if (unknown === undefined) return asked;
-  const known = [...new Set([...stage.faults, ...SERVER_FAULTS, ...extreme])].join(', ');
+  const known = [...new Set([...testBed.faults, ...SERVER_FAULTS, ...extreme])].join(', ');
   throw new InvalidArgumentError('faults', `"${unknown}" is not a fault of this server; there are ${known}`);
 }

@@ -10,7 +10,7 @@ import { metadataIn } from '../view.ts';
 const STARTED = '{"schedule":"started"}';
 const RETRY = { min: 50, max: 1_000 };
 
-/** What the store remembers of a slot. */
+/** What the claim of a slot says about its run. */
 export interface RememberedSlot {
   readonly slotMs: number;
   readonly isDone: boolean;
@@ -19,17 +19,17 @@ export interface RememberedSlot {
 interface TakeOptions {
   readonly rememberMs: number;
   readonly note: 'started' | 'done';
-  /** Asked after each failure of the store. */
-  readonly isPointless: () => boolean;
+  /** Whether to give up; called after each failure of the store. */
+  readonly shouldGiveUp: () => boolean;
   /** Ends the wait for a store that fails. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * What the store remembers of the slots of one schedule. Each slot has a claim of its own that is
- * never released, so at most one process is ever granted it.
+ * The claims of the slots of one schedule. Each slot has a claim of its own, which is never
+ * released and so is granted to at most one process while the store remembers it.
  */
-export class SlotMemory {
+export class SlotClaims {
   readonly #core: Core;
   readonly #schedule: string;
 
@@ -46,23 +46,24 @@ export class SlotMemory {
 
   /**
    * Takes the slot's claim. `null` when another process has it, or when the store did not answer
-   * before it became pointless. After a lost reply, the claim is sent again with the same id.
-   * Nothing is cleaned up: the claim may stand without a run, and then its slot is missed.
+   * before `shouldGiveUp` returned true. After a lost reply, the claim is sent again with the same
+   * id. A claim of unknown outcome is not cleaned up: it may exist without a run, and its slot is
+   * then missed.
    */
   async take(slotMs: number, options: TakeOptions): Promise<ClaimRef | null> {
     const { clock, commands, nextId, record, store } = this.#core;
     const ref = { name: slotName(this.#schedule, slotMs), id: nextId() };
     const note = options.note === 'done' ? DONE : STARTED;
-    const terms = { mode: EXCLUSIVE, ttlMs: options.rememberMs, wait: false, note };
+    const fixed = { mode: EXCLUSIVE, ttlMs: options.rememberMs, wait: false, note };
     for (let failures = 0; ; failures += 1) {
       try {
-        const request = { ...ref, ...terms, fenceAbove: record.fenceSeen };
+        const request = { ...ref, ...fixed, fenceAbove: record.fenceSeen };
         const { granted } = await commands.run((signal) => store.claim(request, signal));
         return granted ? ref : null;
       } catch (error) {
         if (!isStoreError(error)) throw error;
         await pause(clock, backoff(clock, failures, RETRY), options.signal && { signal: options.signal });
-        if (options.isPointless()) return null;
+        if (options.shouldGiveUp()) return null;
       }
     }
   }

@@ -5,14 +5,14 @@ import { WrappedStore } from '../store/wrapped-store.ts';
 import type { SharedHeader } from './shared-slots.ts';
 
 /**
- * The store as the thread renews through it. A process whose event loop hangs must not keep its
- * locks for ever: without a turn of the event loop for `withoutTurnMs`, renewals fail.
+ * The store through which the thread renews. A process whose event loop hangs must not keep its
+ * locks for ever, so renewals fail when the event loop has not turned for `withoutTurnMs`.
  */
-export class AttendedStore extends WrappedStore {
+export class LoopCheckingStore extends WrappedStore {
   readonly #clock: Clock;
   readonly #header: SharedHeader;
   readonly #withoutTurnMs: number;
-  /** By claim id. Also those that the core has stopped waiting for. */
+  /** By claim id; includes renewals that the core no longer waits for. */
   readonly #pending = new Map<string, Set<Promise<RenewOutcome>>>();
 
   constructor(store: Store, clock: Clock, header: SharedHeader, withoutTurnMs: number) {

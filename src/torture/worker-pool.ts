@@ -31,16 +31,16 @@ export class Worker {
 }
 
 /** Starts workers and collects the history. */
-export class Crew {
+export class WorkerPool {
   readonly history: History = [];
-  readonly members: Worker[] = [];
+  readonly workers: Worker[] = [];
   readonly #register = new FencedRegister();
   readonly #origin: bigint;
   /** Why the adapter could not be made, while no worker has had one. */
   startProblem: string | null = null;
   startFailures = 0;
   readonly #killAll = (): void => {
-    for (const member of this.running) member.child.kill('SIGKILL');
+    for (const worker of this.running) worker.child.kill('SIGKILL');
   };
 
   constructor(origin: bigint) {
@@ -49,11 +49,11 @@ export class Crew {
   }
 
   get running(): Worker[] {
-    return this.members.filter((member) => member.isRunning);
+    return this.workers.filter((worker) => worker.isRunning);
   }
 
   get hasStarted(): boolean {
-    return this.members.some((member) => member.hasStarted);
+    return this.workers.some((worker) => worker.hasStarted);
   }
 
   now(): number {
@@ -70,16 +70,16 @@ export class Crew {
     const loader = file.endsWith('.ts') ? ['--import', 'tsx'] : [];
     const args = ['--expose-gc', '--max-old-space-size=300', ...loader, file, JSON.stringify(plan)];
     const child = spawn(process.execPath, args, { stdio: [...PIPES], env: { ...process.env, ...env } });
-    const member = new Worker(plan, child);
-    member.exited = this.#follow(member);
-    this.members.push(member);
-    return member;
+    const worker = new Worker(plan, child);
+    worker.exited = this.#follow(worker);
+    this.workers.push(worker);
+    return worker;
   }
 
-  async #follow(member: Worker): Promise<void> {
-    const { child } = member;
+  async #follow(worker: Worker): Promise<void> {
+    const { child } = worker;
     child.stderr?.on('data', (data: Buffer) => {
-      member.stderr = (member.stderr + data.toString()).slice(-2_000);
+      worker.stderr = (worker.stderr + data.toString()).slice(-2_000);
     });
     child.on('message', (message) => {
       const reply = this.#register.apply(message as RegisterRequest);
@@ -87,45 +87,45 @@ export class Crew {
     });
     child.on('error', () => {});
     const lines = createInterface({ input: child.stdio[3] as Readable });
-    lines.on('line', (line) => this.#read(member, JSON.parse(line) as WorkerLine));
+    lines.on('line', (line) => this.#read(worker, JSON.parse(line) as WorkerLine));
     const closed = new Promise<void>((resolve) => lines.once('close', resolve));
     await new Promise<void>((resolve) => child.once('exit', () => resolve()));
     await closed;
-    this.#onExit(member);
+    this.#onExit(worker);
   }
 
-  #read(member: Worker, line: WorkerLine): void {
+  #read(worker: Worker, line: WorkerLine): void {
     if ('held' in line) {
-      const hold = member.holds.get(line.held.process);
+      const hold = worker.holds.get(line.held.process);
       if (hold !== undefined) hold.at = line.held.at;
       return;
     }
     const { event } = line;
     this.history.push(event);
-    if (event.note?.kind === 'adapter') member.hasStarted = true;
-    else if (event.note?.kind === 'end') member.hasEnded = true;
+    if (event.note?.kind === 'adapter') worker.hasStarted = true;
+    else if (event.note?.kind === 'end') worker.hasEnded = true;
     else if (event.note?.kind === 'problem' && event.note.what === 'start') {
       this.startProblem = event.note.text;
       this.startFailures += 1;
-    } else this.#follows(member, event);
+    } else this.#follows(worker, event);
   }
 
-  #follows(member: Worker, event: HistoryEvent): void {
+  #follows(worker: Worker, event: HistoryEvent): void {
     const { process, op, type, lock, at } = event;
-    if (op === 'acquire' && type === 'ok') member.holds.set(process, { lock, at });
-    else if ((op === 'release' || op === 'lost') && type === 'invoke') member.holds.delete(process);
+    if (op === 'acquire' && type === 'ok') worker.holds.set(process, { lock, at });
+    else if ((op === 'release' || op === 'lost') && type === 'invoke') worker.holds.delete(process);
   }
 
-  /** The process is gone, and so is its belief in what it held. */
-  #onExit(member: Worker): void {
-    const { child, plan, holds } = member;
+  /** Records that the holds of a process ended with it. */
+  #onExit(worker: Worker): void {
+    const { child, plan, holds } = worker;
     for (const [process, { lock, at }] of holds) {
       this.history.push({ at, process, type: 'invoke', op: 'lost', lock });
       this.history.push({ at: this.now(), process, type: 'info', op: 'lost', lock });
     }
     const how = child.signalCode ?? `exit code ${child.exitCode}`;
     const isKilled = child.signalCode === 'SIGKILL';
-    const isExpected = isKilled || member.hasEnded || !member.hasStarted;
+    const isExpected = isKilled || worker.hasEnded || !worker.hasStarted;
     const processes = plan.workloads.map((_, n) => plan.firstProcess + n);
     this.note({ kind: 'exit', worker: plan.worker, how, isExpected, processes });
   }
@@ -137,7 +137,7 @@ export class Crew {
       child.kill('SIGCONT');
       child.send('end', () => {});
     }
-    await Promise.all(this.members.map((member) => member.exited));
+    await Promise.all(this.workers.map((worker) => worker.exited));
     clearTimeout(hard);
     process.off('exit', this.#killAll);
   }
