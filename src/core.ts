@@ -65,6 +65,8 @@ export class Core {
   readonly clock: Clock;
   readonly owner: string;
   readonly nextId: () => string;
+  /** For a candidate in an election. */
+  readonly nextElectionId: () => string;
   readonly settings: Settings;
   readonly events = new Events();
   readonly commands: Commands;
@@ -91,7 +93,9 @@ export class Core {
     this.settings = resolveLocksOptions(options);
     this.clock = options.clock ?? systemClock;
     this.owner = options.owner ?? defaultOwner(this.clock);
-    this.nextId = claimIds(this.owner, this.clock);
+    const ids = claimIds(this.owner, this.clock);
+    this.nextId = ids.next;
+    this.nextElectionId = ids.nextOfElection;
     this.commands = new Commands(this.clock, options.commandMs);
     this.claims = new Commands(this.clock, options.commandMs);
     this.renewals = makeRenewer?.(this) ?? new Renewals(this);
@@ -157,8 +161,8 @@ export class Core {
   emit<E extends keyof LockEvents>(event: E, claim: ClaimRef, detail: EventDetail<E>): void {
     this.events.tell(event, claim, detail);
     if (!this.events.isWanted(event)) return;
-    const { name, id } = claim;
-    const emitted = { name: usedName(name).name, id, owner: this.owner, ...detail };
+    const { name, use } = usedName(claim.name);
+    const emitted = { name, use, id: claim.id, owner: this.owner, ...detail };
     this.events.emit(event, emitted as unknown as LockEvents[E]);
   }
 

@@ -11,7 +11,8 @@ import { jsonBody } from './body.ts';
 import { Durations } from './durations.ts';
 import { EventStream } from './event-stream.ts';
 import { checkEvict, evictClaim } from './evict.ts';
-import { Leaders } from './leaders.ts';
+import { listLeaders } from './leaders.ts';
+import { Leases } from './leases.ts';
 import { listLocks, useIn, wholeNumber } from './list-query.ts';
 import { lockDetail } from './lock-detail.ts';
 import { nameIn } from './lock-name.ts';
@@ -49,7 +50,7 @@ export class ApiRoutes {
   readonly #durations: Durations;
   readonly #loop: ScanLoop;
   readonly #reads: LockReads;
-  readonly #leaders: Leaders;
+  readonly #leases = new Leases();
   readonly #events: EventStream;
   readonly #meters = new PrometheusMeters();
   readonly #stopRecording: () => void;
@@ -61,7 +62,7 @@ export class ApiRoutes {
     ['GET /api/lock', (call) => this.#detail(call)],
     ['GET /api/events', ({ request }) => this.#stream(request)],
     ['GET /api/schedules', async () => json(listSchedules(this.#core, await this.#loop.recent()))],
-    ['GET /api/leaders', async () => json(await this.#leaders.list())],
+    ['GET /api/leaders', async () => json(listLeaders(this.#core, await this.#loop.recent()))],
     ['GET /api/audit', () => json(this.#audit.list())],
     ['POST /api/evict', (call) => this.#evict(call)],
     ['GET /metrics', () => answer(this.#meters.text(), 'text/plain; version=0.0.4; charset=utf-8')],
@@ -71,17 +72,17 @@ export class ApiRoutes {
     this.#core = core;
     this.#locks = locks;
     this.#durations = new Durations(core, locks);
-    this.#loop = new ScanLoop(core, (lock) => this.#timelines.sample(lock, this.#loop.intervalMs));
+    this.#loop = new ScanLoop(core, this.#leases, (lock) =>
+      this.#timelines.sample(lock, this.#loop.intervalMs),
+    );
     this.#reads = new LockReads(core, (lock) => this.#timelines.sample(lock, this.#loop.intervalMs));
-    this.#leaders = new Leaders(core, locks, this.#reads);
     this.#events = new EventStream(core.clock, this.#loop);
-    this.#stopRecording = new Recorder(this.#meters, new Groups()).listen(core);
+    this.#stopRecording = new Recorder(this.#meters, new Groups(this.#meters)).listen(core);
   }
 
   close(): void {
     this.#events.close();
     this.#loop.close();
-    this.#leaders.close();
     this.#durations.close();
     this.#stopRecording();
   }
@@ -108,6 +109,7 @@ export class ApiRoutes {
       lockDetail(lock, use, page, {
         timelines: this.#timelines,
         durations: this.#durations,
+        leases: this.#leases,
         before: this.#loop.latest?.locks.get(storedName(use, name)),
         intervalMs: this.#loop.intervalMs,
       }),

@@ -56,7 +56,7 @@ export interface LockSummary {
   readonly holderCount: number;
   /** How many claims wait for it. */
   readonly waiterCount: number;
-  /** The first holders, at most 3. */
+  /** At most 3: the first holders, and always the one whose lease ends first. */
   readonly holders: readonly ClaimSummary[];
   /** The oldest hold. */
   readonly heldSinceMs: number | null;
@@ -180,15 +180,18 @@ export interface ScheduleSummary {
   readonly nextSlotMs: number | null;
 }
 
-/** `GET /api/leaders`: the elections in which this process stands, leads or has led. */
+/** `GET /api/leaders`: the elections that have a candidate, in this process or in another. */
 export interface LeaderList {
   readonly takenAtMs: number;
+  /** There are more elections, or more locks than the dashboard reads. */
+  readonly isTruncated: boolean;
   readonly leaders: readonly LeaderSummary[];
 }
 /** One election. */
 export interface LeaderSummary {
   readonly name: string;
   readonly leader: ClaimSummary | null;
+  /** The leader and those who wait, as far as the store knows. */
   readonly candidateCount: number;
   /** The leader is a candidate of this process. */
   readonly isHere: boolean;

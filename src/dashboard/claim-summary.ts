@@ -4,8 +4,11 @@ import type { ClaimSummary } from './api.ts';
 /** Longer metadata is left out of lists: there may be thousands of locks in one. */
 const LIST_METADATA_MAX = 256;
 
-/** `readAtMs`: when the store was read, by the wall clock of this process. */
-export function claimSummary(claim: ClaimView, readAtMs: number, leaseMs: number | null): ClaimSummary {
+/**
+ * `readAtMs`: when the store was read, by the wall clock of this process. `leaseMs`: the longest
+ * remaining time that was seen of the claim; what is left now, unless given.
+ */
+export function claimSummary(claim: ClaimView, readAtMs: number, leaseMs?: number | null): ClaimSummary {
   const { id, owner, fence, mode, heldForMs, expiresInMs, metadata } = claim;
   return {
     id,

@@ -56,6 +56,6 @@ export async function evictClaim(locks: Locks, reads: LockReads, request: Checke
 }
 
 function answerOf(outcome: EvictOutcome, view: LockView, readAtMs: number): EvictAnswer {
-  const summary = (claim: ClaimView): ClaimSummary => claimSummary(claim, readAtMs, null);
+  const summary = (claim: ClaimView): ClaimSummary => claimSummary(claim, readAtMs);
   return { outcome, holders: view.holders.slice(0, HOLDERS_SHOWN).map(summary) };
 }

@@ -1,6 +1,7 @@
-import type { LockView } from '../view.ts';
+import type { ClaimView, LockView } from '../view.ts';
 import type { ClaimSummary, LockSummary } from './api.ts';
 import { claimSummary, withoutLongMetadata } from './claim-summary.ts';
+import type { Leases } from './leases.ts';
 
 /** How many holders a list shows. */
 export const HOLDERS_SHOWN = 3;
@@ -11,27 +12,57 @@ const SAME_MS = 750;
  * One lock of a list. `before`: its latest summary, which is returned again when nothing has
  * changed, so that a comparison by identity finds the changes.
  */
-export function lockSummary(view: LockView, readAtMs: number, before?: LockSummary): LockSummary {
+export function lockSummary(
+  view: LockView,
+  readAtMs: number,
+  leases: Leases,
+  before?: LockSummary,
+): LockSummary {
   const { name, use, kind, permits, done } = view;
-  const first = view.holders
-    .slice(0, HOLDERS_SHOWN)
-    .map((claim) => withoutLongMetadata(claimSummary(claim, readAtMs, leaseOf(before, claim.id))));
+  const holders = view.holders.map((claim) => ({ claim, leaseMs: leases.see(view, claim) }));
   const held = view.holders.flatMap(({ heldForMs }) => (heldForMs === null ? [] : [heldForMs]));
   const left = view.holders.flatMap(({ expiresInMs }) => (expiresInMs === null ? [] : [expiresInMs]));
   const summary: LockSummary = {
     ...{ name, use, kind, permits, done },
     holderCount: view.holders.length,
     waiterCount: view.waiters.length,
-    holders: first,
+    holders: shown(holders).map(({ claim, leaseMs }) =>
+      withoutLongMetadata(claimSummary(claim, readAtMs, leaseMs)),
+    ),
     heldSinceMs: held.length === 0 ? null : Math.round(readAtMs - greatest(held)),
     expiresAtMs: left.length === 0 ? null : Math.round(readAtMs - greatest(left.map((ms) => -ms))),
   };
   return before !== undefined && isSame(before, summary) ? before : summary;
 }
 
-/** The longest remaining time that was seen of a holder. */
-export function leaseOf(before: LockSummary | undefined, id: string): number | null {
-  return before?.holders.find((claim) => claim.id === id)?.leaseMs ?? null;
+interface Holder {
+  readonly claim: ClaimView;
+  readonly leaseMs: number | null;
+}
+
+/**
+ * The first holders, and always the one whose lease ends first and the one with the least share of
+ * its lease left: the state of the whole lock is judged by those.
+ */
+function shown(holders: readonly Holder[]): readonly Holder[] {
+  if (holders.length <= HOLDERS_SHOWN) return holders;
+  const leftMs = ({ claim }: Holder): number => claim.expiresInMs ?? Number.POSITIVE_INFINITY;
+  const share = (holder: Holder): number => leftMs(holder) / (holder.leaseMs || 1);
+  const [first] = holders;
+  const picked = new Set([
+    first,
+    least(holders, leftMs),
+    least(holders, share),
+    ...holders.slice(1, HOLDERS_SHOWN),
+  ]);
+  const kept = new Set([...picked].slice(0, HOLDERS_SHOWN));
+  return holders.filter((holder) => kept.has(holder));
+}
+
+function least<T>(items: readonly T[], rankOf: (item: T) => number): T | undefined {
+  let [best] = items;
+  for (const item of items) if (best !== undefined && rankOf(item) < rankOf(best)) best = item;
+  return best;
 }
 
 function greatest(numbers: readonly number[]): number {

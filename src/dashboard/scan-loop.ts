@@ -1,8 +1,11 @@
+import { isElectionId } from '../claim-id.ts';
 import type { Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { storedName } from '../use.ts';
+import type { LockView } from '../view.ts';
 import type { LockSummary } from './api.ts';
 import { failureCode } from './failure-code.ts';
+import type { Leases } from './leases.ts';
 import { lockSummary } from './lock-summary.ts';
 import { type ReadLock, scanStore } from './scan.ts';
 
@@ -21,6 +24,8 @@ export interface Scan {
   readonly locks: ReadonlyMap<string, LockSummary>;
   /** By the names of the schedules. */
   readonly slots: ReadonlyMap<string, { readonly slotMs: number; readonly isDone: boolean }>;
+  /** The names of the locks that have a candidate of an election among their claims. */
+  readonly elections: ReadonlySet<string>;
 }
 
 export interface ScanListener {
@@ -36,6 +41,7 @@ export class ScanLoop {
   readonly #core: Core;
   /** Gets every lock that is read. */
   readonly #onLock: (lock: ReadLock) => void;
+  readonly #leases: Leases;
   readonly #listeners = new Set<ScanListener>();
   #latest: Scan | null = null;
   #latestEndMs = 0;
@@ -44,8 +50,9 @@ export class ScanLoop {
   #failures = 0;
   #isClosed = false;
 
-  constructor(core: Core, onLock: (lock: ReadLock) => void) {
+  constructor(core: Core, leases: Leases, onLock: (lock: ReadLock) => void) {
     this.#core = core;
+    this.#leases = leases;
     this.#onLock = onLock;
   }
 
@@ -135,15 +142,22 @@ export class ScanLoop {
     const startedMs = clock.monotonicMs();
     const locks = new Map<string, LockSummary>();
     const slots = new Map<string, { slotMs: number; isDone: boolean }>();
+    const elections = new Set<string>();
     const isTruncated = await scanStore(this.#core, (lock) => {
       const { view, readAtMs, slot } = lock;
       const key = storedName(view.use, view.name);
-      locks.set(key, lockSummary(view, readAtMs, before?.locks.get(key)));
+      locks.set(key, lockSummary(view, readAtMs, this.#leases, before?.locks.get(key)));
+      if (isElection(view)) elections.add(view.name);
       if (slot !== null) slots.set(view.name, slot);
       this.#onLock(lock);
     });
     const tookMs = clock.monotonicMs() - startedMs;
     const intervalMs = Math.round(Math.min(Math.max(tookMs * PAUSE_SHARE, INTERVAL_MIN_MS), INTERVAL_MAX_MS));
-    return { takenAtMs: Math.round(clock.wallMs()), intervalMs, isTruncated, locks, slots };
+    return { takenAtMs: Math.round(clock.wallMs()), intervalMs, isTruncated, locks, slots, elections };
   }
+}
+
+/** A leader holds the lock; without one, or with a mutex of the same name, a candidate waits first. */
+function isElection({ holders, waiters }: LockView): boolean {
+  return [holders[0], waiters[0]].some((claim) => claim !== undefined && isElectionId(claim.id));
 }

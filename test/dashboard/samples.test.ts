@@ -1,50 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import {
-  createDashboard,
-  type Dashboard,
-  type LockDetail,
-  type LockList,
-  type ScheduleList,
-} from '../../src/dashboard/index.ts';
-import { createLocks, type Locks, memoryStore, type Store } from '../../src/index.ts';
+import type { LockDetail, LockList, ScheduleList } from '../../src/dashboard/index.ts';
 import { schedule } from '../../src/schedule/index.ts';
-import { faultyStore, type VirtualClock, virtualClock } from '../../src/testing/index.ts';
+import { faultyStore } from '../../src/testing/index.ts';
 import { later } from '../support/waiting/eventually.ts';
-import { EventReader } from './support/event-source.ts';
-
-interface World {
-  readonly clock: VirtualClock;
-  readonly store: Store;
-  readonly locks: Locks;
-  readonly dashboard: Dashboard;
-  get<T>(path: string): Promise<T>;
-}
-
-/** Everything in virtual time. */
-function world(wrap: (store: Store) => Store = (store) => store): World {
-  const clock = virtualClock();
-  const store = wrap(memoryStore({ clock }));
-  const locks = createLocks(store, { clock, owner: 'me' });
-  const dashboard = createDashboard(locks, { access: () => 'operate' });
-  const get = async <T>(path: string): Promise<T> => {
-    const answer = await dashboard.fetch(new Request(`http://localhost${path}`));
-    expect(answer.status).toBe(200);
-    return (await answer.json()) as T;
-  };
-  return { clock, store, locks, dashboard, get };
-}
-
-async function watch({ dashboard }: World): Promise<EventReader> {
-  const events = new EventReader((await dashboard.fetch(new Request('http://localhost/api/events'))).body);
-  void (async () => {
-    while ((await events.next()) !== null);
-  })();
-  return events;
-}
+import { virtualWorld, watch } from './support/virtual-world.ts';
 
 describe('the timeline of a lock', () => {
   it('shows who held and who waited, from sample to sample', async () => {
-    const each = world();
+    const each = virtualWorld();
     const { clock, locks, get } = each;
     const startMs = clock.wallMs();
     const events = await watch(each);
@@ -75,7 +38,7 @@ describe('the timeline of a lock', () => {
   });
 
   it('has a gap where nobody watched', async () => {
-    const each = world();
+    const each = virtualWorld();
     const { clock, locks, get } = each;
     const hold = await locks.mutex('idle').acquire();
     await get('/api/lock?name=idle');
@@ -94,7 +57,7 @@ describe('the timeline of a lock', () => {
 describe('a state', () => {
   it('is long-held after 5 minutes, and expiring once half of the lease is gone', async () => {
     let isDown = false;
-    const { clock, locks, get } = world((store) =>
+    const { clock, locks, get } = virtualWorld((store) =>
       faultyStore(store, ({ verb }) => (isDown && verb === 'renew' ? 'fail' : null)),
     );
     const names = async (state: string): Promise<string[]> =>
@@ -111,9 +74,41 @@ describe('a state', () => {
   });
 });
 
+describe('a semaphore with more holders than a list shows', () => {
+  it('shows the holder whose lease ends first, and is found by it', async () => {
+    const { clock, locks, get } = virtualWorld();
+    const pool = locks.semaphore('pool', { permits: 10 });
+    for (let n = 0; n < 6; n += 1) await pool.acquire();
+    const dying = await pool.acquire({ renew: false });
+    const expiring = async (): Promise<string[]> =>
+      (await get<LockList>('/api/locks?state=expiring')).locks.flatMap(({ holders }) =>
+        holders.map(({ id }) => id),
+      );
+    expect(await expiring()).toEqual([]);
+    await clock.advance(20_000);
+    const shown = await expiring();
+    expect(shown).toHaveLength(3);
+    expect(shown.at(-1)).toBe(dying.id);
+    await locks.close({ drainMs: 0 });
+  });
+
+  it('shows how much of each lease is left, also beyond the first three', async () => {
+    const { clock, locks, get } = virtualWorld();
+    const pool = locks.semaphore('pool', { permits: 10 });
+    for (let n = 0; n < 6; n += 1) await pool.acquire({ renew: false });
+    const leases = async (): Promise<(number | null)[]> =>
+      (await get<LockDetail>('/api/lock?name=pool')).holders.map(({ leaseMs }) => leaseMs);
+    const whole = await leases();
+    expect(whole).toHaveLength(6);
+    await clock.advance(10_000);
+    expect(await leases()).toEqual(whole);
+    await locks.close({ drainMs: 0 });
+  });
+});
+
 describe('a schedule', () => {
   it('is shown with the run in progress, the last slot and the next', async () => {
-    const { clock, locks, get } = world();
+    const { clock, locks, get } = virtualWorld();
     let finish = (): void => {};
     const job = schedule(locks, 'tick', '* * * * *', () => new Promise<void>((end) => (finish = end)), {
       timeZone: 'UTC',
@@ -138,7 +133,7 @@ describe('a schedule', () => {
 
 describe('a client', () => {
   it('that sends its body too slowly is refused after 10 seconds', async () => {
-    const { clock, locks, dashboard } = world();
+    const { clock, locks, dashboard } = virtualWorld();
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(new TextEncoder().encode('{"name":')),
     });
@@ -151,7 +146,7 @@ describe('a client', () => {
   });
 
   it('cannot name what is no lock', async () => {
-    const { locks, dashboard } = world();
+    const { locks, dashboard } = virtualWorld();
     for (const name of ['', 'once\u001fimport', 'x'.repeat(513)]) {
       const query = new URLSearchParams({ name });
       expect((await dashboard.fetch(new Request(`http://localhost/api/lock?${query}`))).status).toBe(400);

@@ -11,16 +11,16 @@ import { VisibleText } from './parts/visible-text.tsx';
 
 const EVERY_MS = 2000;
 
-/** The elections that the serving process knows of, and who leads. */
+/** Every election of the store that has a candidate, and who leads. */
 export function LeadersPage() {
   const loaded = useJson<LeaderList>('api/leaders', {}, EVERY_MS);
   const isNarrow = useNarrow();
   return (
-    <Resource title="Leaders" about="elections in which the serving process takes part" loaded={loaded}>
+    <Resource title="Leaders" about="elections that have a candidate" loaded={loaded}>
       {({ leaders }) =>
         leaders.length === 0 ? (
-          <Empty title="No elections here">
-            <p>An election shows here when the process that serves this page is a candidate of it.</p>
+          <Empty title="No elections">
+            <p>An election shows here while a process leads it or stands as a candidate.</p>
           </Empty>
         ) : (
           <div class="card">
