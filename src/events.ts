@@ -2,12 +2,15 @@ import { channel } from 'node:diagnostics_channel';
 import { show } from './checks.ts';
 import type { HoldLostError, LossReason } from './errors.ts';
 import type { ClaimRef, Mode } from './store/store.ts';
+import type { Use } from './use.ts';
 import { withJson } from './util/to-json.ts';
 
 /** What every event contains. */
 interface ClaimEvent {
   /** The lock. */
   readonly name: string;
+  /** What the name is used for, as `inspect` takes it: a `once` may have the name of a lock. */
+  readonly use: Use;
   /** The claim. */
   readonly id: string;
   readonly owner: string;
@@ -23,7 +26,11 @@ export interface LockEvents {
     readonly waitedMs: number;
     readonly validForMs: number;
   };
-  /** The attempt ended without a hold: held by another, timed out, aborted, or failed. */
+  /**
+   * The attempt ended without a hold. `held`: refused at once, by a call that does not wait, or with an
+   * `error` because the queue is full or the lock is of another kind. `aborted`: by the signal of the
+   * caller or by `close`. `failed`: by the store.
+   */
   refused: ClaimEvent & {
     readonly waitedMs: number;
     readonly why: 'held' | 'timeout' | 'aborted' | 'failed';
@@ -72,7 +79,7 @@ type Listener = (event: never) => void;
 type Observer = (claim: ClaimRef, detail: never) => void;
 
 /** What an event says besides its claim. */
-export type EventDetail<E extends keyof LockEvents> = Omit<LockEvents[E], 'name' | 'id' | 'owner'>;
+export type EventDetail<E extends keyof LockEvents> = Omit<LockEvents[E], 'name' | 'use' | 'id' | 'owner'>;
 
 const NONE: readonly never[] = [];
 

@@ -41,7 +41,7 @@ interface LockDurations {
 /** How long the calls of this process waited for each lock and held it. */
 export class Durations {
   readonly #locks = new Map<string, LockDurations>();
-  /** The lock of each hold of this process, by claim. Events name the claim, not the use. */
+  /** The lock of each hold of this process, by claim. */
   readonly #holds = new Map<string, string>();
   readonly #ends: readonly (() => void)[];
 

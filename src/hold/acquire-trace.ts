@@ -4,7 +4,10 @@ import { callListener } from '../events.ts';
 import type { ClaimRef, Mode } from '../store/store.ts';
 import { type Use, usedName } from '../use.ts';
 
-/** How an attempt ended. `held`: refused, by a call that does not wait. */
+/**
+ * How an attempt ended. `held`: refused at once, by a call that does not wait, a full queue or a lock
+ * of another kind. `aborted`: by the signal of the caller or by `close`. `failed`: by the store.
+ */
 export type AcquireOutcome = 'acquired' | 'held' | 'timeout' | 'aborted' | 'failed';
 
 /**
@@ -37,7 +40,7 @@ export interface AcquireObserver {
 
 const CHANNEL = tracingChannel<string, AcquireTrace>('holdfast:acquire');
 
-/** Reports the start. `null` when nothing observes: in most processes. */
+/** Reports the start to the observers. `null` when nothing observes: in most processes. */
 export function beginTrace(core: Core, ref: ClaimRef, mode: Mode, waitMs: number): AcquireTrace | null {
   const { acquireObservers: observers, owner } = core;
   if (observers.length === 0 && !CHANNEL.hasSubscribers) return null;
@@ -55,11 +58,18 @@ export function beginTrace(core: Core, ref: ClaimRef, mode: Mode, waitMs: number
     fence: null,
   };
   for (const observer of observers) callListener('acquire', observer.start, trace);
-  if (CHANNEL.hasSubscribers) {
-    CHANNEL.start.publish(trace);
-    CHANNEL.end.publish(trace);
-  }
   return trace;
+}
+
+/**
+ * Publishes the start, and runs the attempt in the stores that subscribers have bound to the channel
+ * (`start.bindStore`), so that a request to the server sees the context of its attempt.
+ */
+export function inTrace<T>(trace: AcquireTrace, run: () => T): T {
+  if (!CHANNEL.hasSubscribers) return run();
+  const result = CHANNEL.start.runStores(trace, run);
+  CHANNEL.end.publish(trace);
+  return result;
 }
 
 /** Reports the end. */

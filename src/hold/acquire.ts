@@ -1,11 +1,11 @@
 import type { Core } from '../core.ts';
-import { AcquireTimeoutError, ClosedError } from '../errors.ts';
+import { AcquireTimeoutError, ClosedError, ModeMismatchError, QueueFullError } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode, PushedGrant } from '../store/store.ts';
 import { elapsedMs, type Instant, instant, trustedMs } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
 import { isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
-import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace } from './acquire-trace.ts';
+import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
 import { explainTimeout } from './timeout.ts';
 import { type ArrivedGrant, Wait } from './wait.ts';
@@ -15,7 +15,7 @@ export interface AcquireRequest {
   readonly name: string;
   readonly mode: Mode;
   readonly settings: Settings;
-  /** Set only where several claims belong together. */
+  /** Set where several claims belong together, and for candidates. */
   readonly id?: string;
   /** By the monotonic clock. Set where the wait began with other claims. */
   readonly startedMs?: number;
@@ -47,8 +47,11 @@ const COMMAND_MS_MIN = 1_000;
  * When the wait times out, is aborted or the Locks closes, the claim is removed in the background if
  * the store may have it.
  */
-export async function acquire(core: Core, request: AcquireRequest): Promise<HeldClaim> {
-  const attempt = new Attempt(core, request, request.settings.waitMs > 0);
+export function acquire(core: Core, request: AcquireRequest): Promise<HeldClaim> {
+  return begin(core, request, request.settings.waitMs > 0, untilHeld);
+}
+
+async function untilHeld(attempt: Attempt, request: AcquireRequest): Promise<HeldClaim> {
   try {
     for (;;) {
       try {
@@ -77,19 +80,51 @@ export async function acquire(core: Core, request: AcquireRequest): Promise<Held
 }
 
 /** One try. `null` when another claim holds the lock; a `StoreError` when the outcome is unknown. */
-export async function tryAcquire(core: Core, request: AcquireRequest): Promise<HeldClaim | null> {
-  const attempt = new Attempt(core, request, false);
+export function tryAcquire(core: Core, request: AcquireRequest): Promise<HeldClaim | null> {
+  return begin(core, request, false, once);
+}
+
+async function once(attempt: Attempt): Promise<HeldClaim | null> {
   try {
     const held = attempt.take(await attempt.claim());
     if (held === null) attempt.announceRefusal('held', null);
     return held;
   } catch (error) {
-    const reason = attempt.onFailure(error);
-    attempt.giveUp(reason);
-    throw reason;
+    // An aborted attempt throws the reason of the abort here.
+    try {
+      throw attempt.onFailure(error);
+    } catch (reason) {
+      attempt.giveUp(reason);
+      throw reason;
+    }
   } finally {
     attempt.end();
   }
+}
+
+/** Not an async function: its promise would make every uncontended acquire longer (`bench core`). */
+function begin<T>(
+  core: Core,
+  request: AcquireRequest,
+  canWait: boolean,
+  run: (attempt: Attempt, request: AcquireRequest) => Promise<T>,
+): Promise<T> {
+  let attempt: Attempt;
+  try {
+    attempt = new Attempt(core, request, canWait);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+  const { trace } = attempt;
+  return trace === null ? run(attempt, request) : inTrace(trace, () => run(attempt, request));
+}
+
+/** `failed` is left for failures of the store: an alert tells from it that the store is out of reach. */
+function refusalBy(error: unknown): Exclude<AcquireOutcome, 'acquired'> {
+  if (error instanceof AcquireTimeoutError) return 'timeout';
+  if (error instanceof ClosedError) return 'aborted';
+  if (error instanceof QueueFullError || error instanceof ModeMismatchError) return 'held';
+  return 'failed';
 }
 
 /** The claim of one caller, from the first request until it is held or abandoned. */
@@ -104,7 +139,7 @@ class Attempt {
   /** The last claim request: when it was sent, its answer, and how to abandon it. */
   #sent: Instant;
   #answer: Promise<ClaimOutcome> | null = null;
-  #abandonRequest: ((reason: unknown) => void) | null = null;
+  #controller: AbortController | null = null;
   /** Whether the store may have the claim, so that it must be removed when the caller stops waiting. */
   #mayStand = false;
   /** The value of `mayStand` before the last request was sent. */
@@ -134,6 +169,11 @@ class Attempt {
     core.beginCall();
     if (request.isQuiet !== true)
       this.#trace = beginTrace(core, this.#ref, request.mode, canWait ? request.settings.waitMs : 0);
+  }
+
+  /** `null` when nothing observes the attempt. */
+  get trace(): AcquireTrace | null {
+    return this.#trace;
   }
 
   /** The store has answered the last request, and did not grant it. */
@@ -167,14 +207,9 @@ class Attempt {
     if (this.#answer !== null) this.#sent = instant(clock);
     const request = this.#claimRequest();
     const send = (signal: AbortSignal): Promise<ClaimOutcome> => store.claim(request, signal, this.wait);
-    if (!this.wait.canStop) {
-      this.#answer = claims.run(send, this.#limitMs(), this.#onLate);
-      return this.#answer;
-    }
-    const { answer, abandon } = claims.runAbandonable(send, this.#limitMs(), this.#onLate);
-    this.#answer = answer;
-    this.#abandonRequest = abandon;
-    return this.wait.race(answer);
+    if (this.wait.canStop) this.#controller = new AbortController();
+    this.#answer = claims.run(send, this.#limitMs(), this.#onLate, this.#controller);
+    return this.wait.race(this.#answer);
   }
 
   /** Written out: a spread here took a third of the time of an uncontended acquire (`bench core`). */
@@ -253,7 +288,10 @@ class Attempt {
       this.#held = held;
     }
     // An attempt whose refusal is not final is traced only when it is granted.
-    if (this.#request.isQuiet === true) this.#trace = beginTrace(core, this.#ref, mode, 0);
+    if (this.#request.isQuiet === true) {
+      this.#trace = beginTrace(core, this.#ref, mode, 0);
+      if (this.#trace !== null) inTrace(this.#trace, () => {});
+    }
     if (this.#trace !== null) {
       this.#trace.outcome = 'acquired';
       this.#trace.fence = fence;
@@ -281,9 +319,9 @@ class Attempt {
   giveUp(error: unknown): void {
     this.#isGivenUp = true;
     if (this.#mayStand) this.#cleanUp(this.#hasFailed);
-    if (error instanceof DoneError) this.announceRefusal('held', null);
-    else if (error instanceof AcquireTimeoutError) this.announceRefusal('timeout', error);
-    else this.announceRefusal(this.wait.isStopped ? 'aborted' : 'failed', error);
+    if (this.wait.isStopped) this.announceRefusal('aborted', error);
+    else if (error instanceof DoneError) this.announceRefusal('held', null);
+    else this.announceRefusal(refusalBy(error), error);
   }
 
   announceRefusal(why: Exclude<AcquireOutcome, 'acquired'>, error: unknown): void {
@@ -312,7 +350,7 @@ class Attempt {
   #abandon(reason: unknown): void {
     const stoodBefore = this.#stoodBefore;
     this.#mayStand = false;
-    this.#abandonRequest?.(reason);
+    this.#controller?.abort(reason);
     const afterAnswer = this.#answer?.then(
       () => this.#cleanUp(this.#hasFailed),
       (error: unknown) => {

@@ -8,13 +8,21 @@ const untilColon = (name: string): string => {
   return end === -1 ? name : name.slice(0, end);
 };
 
-/** The groups of lock names, at most 100 of them and `other`. The first names of a process decide. */
+/** The groups of each meter provider: its series are those of all Locks that it measures. */
+const KNOWN = new WeakMap<object, Set<string>>();
+
+/**
+ * The groups of lock names: at most 100 of them and `other`, whichever number of Locks the provider
+ * measures. The first names decide.
+ */
 export class Groups {
   readonly #groupOf: (name: string) => string;
-  readonly #known = new Set<string>();
+  readonly #known: Set<string>;
 
-  constructor(groupOf: (name: string) => string = untilColon) {
+  constructor(provider: object, groupOf: (name: string) => string = untilColon) {
     this.#groupOf = groupOf;
+    this.#known = KNOWN.get(provider) ?? new Set();
+    KNOWN.set(provider, this.#known);
   }
 
   of(name: string): string {

@@ -13,7 +13,7 @@ export interface InstrumentOptions {
   readonly tracerProvider?: TracerProvider | undefined;
   /**
    * The value of the attribute `holdfast.group` for a lock's name. Unless set: the name up to its
-   * first colon. Beyond 100 groups it is `other`.
+   * first colon. Beyond 100 groups of one meter provider it is `other`.
    */
   readonly group?: ((name: string) => string) | undefined;
 }
@@ -27,10 +27,9 @@ export function instrument(locks: Locks, options: InstrumentOptions = {}): () =>
   if (options.group !== undefined) checkType('group', options.group, 'function');
   const core = coreOf(locks);
   const tracer = (options.tracerProvider ?? trace.getTracerProvider()).getTracer('holdfast');
-  const recorder = new Recorder(
-    options.meterProvider ?? metrics.getMeterProvider(),
-    new Groups(options.group),
-    (attempt, series) => ClaimSpans.start(tracer, attempt, series),
+  const meterProvider = options.meterProvider ?? metrics.getMeterProvider();
+  const recorder = new Recorder(meterProvider, new Groups(meterProvider, options.group), (attempt, series) =>
+    ClaimSpans.start(tracer, attempt, series),
   );
   return recorder.listen(core);
 }

@@ -121,7 +121,7 @@ export class Recorder {
 
   /** The hold is over for its user, although the claim may stay in the store until its TTL ends. */
   onReleaseFailed(id: string, { error, heldForMs }: EventDetail<'releaseFailed'>): void {
-    this.#endHold(id, 'release_failed', heldForMs)?.spans?.onReleaseFailed(error);
+    this.#endHold(id, 'released', heldForMs)?.spans?.onReleaseFailed(error);
   }
 
   onLost(id: string, { how, error, heldForMs }: EventDetail<'lost'>): void {

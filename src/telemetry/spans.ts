@@ -56,7 +56,8 @@ export class ClaimSpans {
 
   onRefused(outcome: string, error: unknown): void {
     this.#acquire.setAttribute('holdfast.outcome', outcome);
-    if (outcome === 'failed')
+    // `held` has an error when the queue is full, or the lock is of another kind.
+    if (outcome === 'failed' || (outcome === 'held' && error !== undefined))
       this.#acquire.setStatus({ code: SpanStatusCode.ERROR, message: errorText(error) });
     this.#acquire.end();
   }
@@ -75,7 +76,7 @@ export class ClaimSpans {
   onReleaseFailed(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
     this.#hold?.setStatus({ code: SpanStatusCode.ERROR, message });
-    this.#endHold('release_failed');
+    this.#endHold('released');
   }
 
   onLost(how: string, error: Error): void {
@@ -86,8 +87,8 @@ export class ClaimSpans {
 
   /** Telemetry ends before the hold does. */
   abandon(): void {
-    this.#acquire.end();
-    this.#hold?.end();
+    (this.#hold ?? this.#acquire).end();
+    this.#hold = null;
   }
 
   #endHold(outcome: string): void {
