@@ -79,6 +79,14 @@ export function checkKeys<T>(options: T, known: readonly string[], argument = 'o
   return options;
 }
 
+/** One try does not wait: silently ignored, `waitMs` would make it look as if it did. */
+export function checkOneTry(options: object | undefined, waits: string): void {
+  if (options == null || !Object.hasOwn(options, 'waitMs')) return;
+  const { waitMs } = options as { waitMs?: unknown };
+  if (waitMs !== undefined)
+    throw new InvalidArgumentError('waitMs', `is no option of one try; ${waits} waits that long`);
+}
+
 /** The known key that a misspelled one most likely stands for; `null` when none is close. */
 function nearest(key: string, known: readonly string[]): string | null {
   const lower = key.toLowerCase();

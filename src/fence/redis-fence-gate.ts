@@ -100,6 +100,7 @@ interface Parts {
 
 function partsOf(write: FencedWrite): Parts {
   if (write !== null && typeof write === 'object') {
+    checkKeys(write, 'set' in write ? ['set'] : ['script', 'keys', 'args'], 'write');
     if ('set' in write) return { script: SET, keys: [write.set[0]], args: [write.set[1]] };
     if (typeof write.script === 'string')
       return { script: own(write.script), keys: write.keys ?? [], args: write.args ?? [] };

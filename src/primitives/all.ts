@@ -1,4 +1,4 @@
-import { checkName, checkType, wrong } from '../checks.ts';
+import { checkName, checkOneTry, checkType, wrong } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, InvalidArgumentError } from '../errors.ts';
 import { acquire, tryAcquire } from '../hold/acquire.ts';
@@ -59,6 +59,7 @@ export class AllLock implements Lockable<HoldAll> {
   }
 
   async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<HoldAll | null> {
+    checkOneTry(options, 'acquire');
     return await this.#takeAtOnce(resolveAll(this.#settings, options), false);
   }
 
@@ -72,6 +73,7 @@ export class AllLock implements Lockable<HoldAll> {
     options?: Omit<AcquireOptions, 'waitMs'>,
   ): Promise<TryRunOutcome<T>> {
     checkType('fn', fn, 'function');
+    checkOneTry(options, 'run');
     const hold = await this.tryAcquire(options);
     return hold === null ? { ran: false } : { ran: true, value: await runHeld(hold, fn) };
   }

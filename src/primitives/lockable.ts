@@ -1,4 +1,4 @@
-import { checkName, checkType } from '../checks.ts';
+import { checkName, checkOneTry, checkType } from '../checks.ts';
 import type { Core } from '../core.ts';
 import { type AcquireRequest, acquire, tryAcquire } from '../hold/acquire.ts';
 import { ClaimHold, type Hold } from '../hold/hold.ts';
@@ -59,6 +59,7 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
   }
 
   async tryAcquire(options?: Omit<O, 'waitMs'>): Promise<Hold | null> {
+    checkOneTry(options, 'acquire');
     const request = this.#request(options as Partial<O> | undefined);
     const inner = request.settings.reentrant ? enclosing(this.#core, request) : null;
     if (inner !== null) return inner;
@@ -77,6 +78,7 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     options?: Omit<O, 'waitMs'>,
   ): Promise<TryRunOutcome<T>> {
     checkType('fn', fn, 'function');
+    checkOneTry(options, 'run');
     const inside = this.#inside(this.#request(options as Partial<O> | undefined), fn);
     const hold = await this.tryAcquire(options);
     return hold === null ? { ran: false } : { ran: true, value: await runHeld(hold as ClaimHold, inside) };

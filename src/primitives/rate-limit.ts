@@ -1,4 +1,12 @@
-import { checkCount, checkDuration, checkKeys, checkName, checkPermits, checkTrait } from '../checks.ts';
+import {
+  checkCount,
+  checkDuration,
+  checkKeys,
+  checkName,
+  checkOneTry,
+  checkPermits,
+  checkTrait,
+} from '../checks.ts';
 import type { Core } from '../core.ts';
 import { type AcquireRequest, acquire, tryAcquire } from '../hold/acquire.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
@@ -47,6 +55,7 @@ export function rateLimit(core: Core, name: string, options: RateLimitOptions): 
       await acquire(core, request(count, call));
     },
     async tryTake(count = 1, call) {
+      checkOneTry(call, 'take');
       return (await tryAcquire(core, request(count, call))) !== null;
     },
   };

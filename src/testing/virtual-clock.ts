@@ -1,3 +1,4 @@
+import { checkKeys } from '../checks.ts';
 import type { Clock, Timer } from '../clock.ts';
 
 /** Read at import, so that the fake timers of a test runner do not replace it. */
@@ -41,6 +42,7 @@ export interface VirtualClockOptions {
  * the Locks.
  */
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
+  checkKeys(options, ['wallMs', 'seed']);
   return new ManualClock(options.wallMs ?? Date.UTC(2026, 0, 1), options.seed ?? 1);
 }
 

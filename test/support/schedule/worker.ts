@@ -35,11 +35,11 @@ const ended = new Promise<void>((resolve) => {
 write('b');
 
 const wallMs = (): number => systemClock.wallMs() + shiftMs;
-const options = { ttlMs, connect: false, clock: { ...systemClock, wallMs } };
+const options = { ttlMs, clock: { ...systemClock, wallMs } };
 // The processes that share a file are on one host and must share its clock, as far as the store goes.
 const locks = url.startsWith('sqlite:')
   ? createLocks(sqliteStore(url.slice('sqlite:'.length)), options)
-  : await openLocks(url, options);
+  : await openLocks(url, { ...options, connect: false });
 const keys = new Map<string, number>();
 let started = 0;
 
