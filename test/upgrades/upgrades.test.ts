@@ -1,12 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { FORMAT } from '../../src/stores/sqlite/schema.ts';
+import { LeaseStage as MysqlStage } from '../mysql/support/lease-stage.ts';
 import { LeaseStage } from '../postgres/support/lease-stage.ts';
 import { startStage } from '../redis/support/stage.ts';
+import { temporaryFolder } from '../sqlite/support/folder.ts';
+import { openWith } from '../sqlite/support/libraries.ts';
 import { eventually, later, renewals } from '../support/waiting/eventually.ts';
 
 /** What a later version might add: a column, a function, and another body for a function of today. */
@@ -19,6 +21,35 @@ CREATE OR REPLACE FUNCTION holdfast.list(
   SELECT l.name FROM holdfast.locks l WHERE l.holder IS NOT NULL AND left(l.name, length(prefix)) = prefix
 $$;
 INSERT INTO holdfast.migrations (id, name) VALUES (9000, 'later');
+`;
+
+/** The same for MySQL, which commits each of them. */
+const NEXT_MYSQL_VERSION = [
+  "ALTER TABLE holdfast_locks ADD COLUMN note_of_later VARCHAR(20) NOT NULL DEFAULT 'later'",
+  'CREATE TABLE holdfast_later (id INT PRIMARY KEY)',
+  "INSERT INTO holdfast_migrations (id, name) VALUES (9000, 'later')",
+];
+
+/** The time a moment ago in µs, as the fences of SQLite are. */
+const FENCE_OF_OTHER_FORMAT = BigInt(Date.now()) * 1_000n;
+
+/** The tables of format 1, with a hold. A later format differs in more than this version can know. */
+const tablesOfFormat = (format: number): string => `
+PRAGMA journal_mode = WAL;
+CREATE TABLE holdfast_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO holdfast_meta VALUES ('format', '${format}');
+CREATE TABLE holdfast_boot (number INTEGER PRIMARY KEY, boot TEXT NOT NULL UNIQUE);
+CREATE TABLE holdfast_hold (
+  name TEXT NOT NULL, id TEXT NOT NULL, fence INTEGER NOT NULL, count INTEGER NOT NULL, of INTEGER NOT NULL,
+  waited INTEGER NOT NULL, boot INTEGER NOT NULL, since INTEGER NOT NULL, until INTEGER NOT NULL,
+  wall_until INTEGER NOT NULL, note TEXT NOT NULL, PRIMARY KEY (name, id)
+) WITHOUT ROWID;
+INSERT INTO holdfast_hold VALUES ('job', 'a', ${FENCE_OF_OTHER_FORMAT}, 0, 0, 0, 0, 0, 0, 0, '');
+CREATE TABLE holdfast_line (
+  name TEXT NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, count INTEGER NOT NULL, of INTEGER NOT NULL,
+  ttl INTEGER NOT NULL, boot INTEGER NOT NULL, until INTEGER NOT NULL, wall_until INTEGER NOT NULL,
+  note TEXT NOT NULL, mark TEXT NOT NULL, turn INTEGER NOT NULL, PRIMARY KEY (name, place)
+) WITHOUT ROWID;
 `;
 
 describe('an upgrade while programs run', () => {
@@ -43,21 +74,47 @@ describe('an upgrade while programs run', () => {
     expect(stage.server.psql(stage.url, 'SELECT max(id) FROM holdfast.migrations')).toBe('9000');
   });
 
-  it('SQLite: another file, whose fences are above those of the old one', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'holdfast-upgrade-'));
-    try {
-      const fences: bigint[] = [];
-      for (const file of ['locks.db', 'locks-of-the-next-format.db']) {
-        await using locks = createLocks(sqliteStore(join(folder, file)));
-        fences.push(await locks.withLock('job', (hold) => hold.fence));
-        fences.push(await locks.withLock('job', (hold) => hold.fence));
-      }
-      expect(fences).toEqual([...fences].sort((a, b) => (a < b ? -1 : 1)));
-      expect(new Set(fences).size).toBe(4);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  it('MySQL: a hold and a waiter of this version outlive the migrations of a later one', async () => {
+    await using stage = await MysqlStage.start();
+    const [first, second] = [stage.locks({ ttlMs: 3_000 }), stage.locks()];
+    const hold = await first.mutex('job').acquire();
+    const waiting = later(second.mutex('job').acquire());
+    await eventually('the waiter', async () => (await first.inspect('job')).waiters.length === 1);
+    for (const text of NEXT_MYSQL_VERSION) await stage.query(text);
+    await renewals(first, 2);
+    hold.assertHeld();
+    expect(await hold.release()).toBe(true);
+    const next = await waiting;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    // A program of this version that starts now neither migrates nor refuses.
+    const late = stage.locks();
+    expect(await late.mutex('job').tryAcquire()).toBeNull();
+    await next.release();
+    const last = await late.mutex('job').acquire();
+    expect(last.fence).toBeGreaterThan(next.fence);
+    expect(await stage.query('SELECT MAX(id) AS id FROM holdfast_migrations')).toEqual([{ id: 9_000 }]);
   });
+
+  it.each([
+    ['an earlier', 1],
+    ['a later', FORMAT + 1],
+  ])(
+    'SQLite: a file of %s format is refused unchanged, and another file has greater fences',
+    async (_, format) => {
+      const folder = temporaryFolder();
+      const [path, another] = [folder.file('locks.db'), folder.file('locks-of-this-format.db')];
+      const written = openWith('libsql', path);
+      written.exec(tablesOfFormat(format));
+      written.close();
+      const before = readFileSync(path);
+      expect(() => sqliteStore(path)).toThrow(`its format is ${format}, this version knows ${FORMAT}`);
+      expect(readFileSync(path).equals(before)).toBe(true);
+      const locks = createLocks(sqliteStore(another));
+      expect(await locks.withLock('job', (hold) => hold.fence)).toBeGreaterThan(FENCE_OF_OTHER_FORMAT);
+      await locks.close();
+      folder.remove();
+    },
+  );
 
   it('Redis: a key in a form that this version does not know is a holder, and stays as it is', async () => {
     await using stage = await startStage();

@@ -1,12 +1,14 @@
 import type { Connection } from './connection.ts';
-import { errorNumberOf, notBegun } from './failure.ts';
+import { errorNumberOf, notBegun, notSent } from './failure.ts';
 import type { Schema } from './schema.ts';
 
-/** Another process may be migrating at the same time. */
+/** How long a migration may take, and the wait for another process that migrates. */
 const MIGRATE_MS = 60_000;
 export const NO_SUCH_TABLE = 1146;
 /** Access denied to a database, to a table or to a column; no database is chosen. */
 export const MAY_NOT = new Set([1044, 1046, 1142, 1143, 1227]);
+/** The table, the column or the index is there already. */
+const IS_THERE = new Set([1050, 1060, 1061]);
 
 /** Whether all that this version needs is there. Migrations of a newer version do not matter. */
 export async function isMigrated(connection: Connection, schema: Schema): Promise<boolean> {
@@ -25,25 +27,40 @@ export async function appliedIn(connection: Connection, schema: Schema): Promise
 }
 
 /**
- * Brings the tables up to date. Any number of processes may do it at once: each waits for the one
- * before it and then has nothing to do. Rejects with `UnsupportedError` when this user may not.
+ * Applies the missing migrations. Any number of processes may call it at once: each waits for the one
+ * before it, and then finds nothing to do. Rejects with `UnsupportedError` when this user lacks the
+ * privileges.
  */
-export async function migrate(connection: Connection, schema: Schema): Promise<void> {
+export async function migrate(
+  connection: Connection,
+  schema: Schema,
+  waitMs: number = MIGRATE_MS,
+): Promise<void> {
   try {
-    await connection.run(
-      `SELECT GET_LOCK(${schema.migrationLock}, ${MIGRATE_MS / 1_000})`,
-      [],
-      MIGRATE_MS + 5_000,
-    );
-    if (await isMigrated(connection, schema)) return;
-    for (const { statements } of schema.migrations) {
-      for (const text of statements) if (text.trim() !== '') await connection.run(text, [], MIGRATE_MS);
-    }
+    const lock = `SELECT GET_LOCK(${schema.migrationLock}, ${waitMs / 1_000})`;
+    const { rows } = await connection.run(lock, [], waitMs + 5_000);
+    // 0: the time is over. NULL: the server ended the wait.
+    if (Number(rows[0]?.[0]) !== 1) throw notSent('another process is still migrating the tables');
+    const applied = await appliedIn(connection, schema);
+    for (const { id, statements } of schema.migrations)
+      if (id > applied) for (const text of statements) await step(connection, text);
   } catch (error) {
     if (MAY_NOT.has(errorNumberOf(error) ?? 0)) throw schema.missing((error as Error).message);
     // Each statement can be run again, and nothing else was sent yet.
     throw notBegun(error);
   } finally {
     await connection.run(`SELECT RELEASE_LOCK(${schema.migrationLock})`).catch(() => {});
+  }
+}
+
+/**
+ * MySQL commits each statement that changes a table. A migration that was interrupted is run again from
+ * its beginning, and MySQL has no `ADD COLUMN IF NOT EXISTS`.
+ */
+async function step(connection: Connection, text: string): Promise<void> {
+  try {
+    if (text.trim() !== '') await connection.run(text, [], MIGRATE_MS);
+  } catch (error) {
+    if (!IS_THERE.has(errorNumberOf(error) ?? 0)) throw error;
   }
 }
