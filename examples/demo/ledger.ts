@@ -1,5 +1,5 @@
 import { sqliteFenceGate } from '../../src/fence/index.ts';
-import { findLibrary, type SqliteDatabase } from '../../src/stores/sqlite/library.ts';
+import { findLibrary, type SqliteDatabase } from '../../src/stores/sqlite/client-library.ts';
 
 /** The protected data: one balance in a database of its own, which refuses stale writes. */
 export class Ledger {

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from '../errors.ts';
-import { isDatabase, type SqliteDatabase } from '../stores/sqlite/library.ts';
+import { isDatabase, type SqliteDatabase } from '../stores/sqlite/client-library.ts';
 import { assertNotStale, checkFence, type FenceGate } from './fence-gate.ts';
 
 const TABLE = `CREATE TABLE IF NOT EXISTS holdfast_gate

@@ -35,13 +35,6 @@ class Command<T> implements Indexed {
   }
 }
 
-/** A command that its caller can abandon. */
-export interface AbandonableCommand<T> {
-  readonly answer: Promise<T>;
-  /** Aborts the signal of the command: a request that was not sent yet is never sent. */
-  abandon(reason: unknown): void;
-}
-
 /** The commands whose time limit ends at the same instant. */
 interface Group {
   readonly controller: AbortController;
@@ -67,33 +60,15 @@ export class Commands {
   /**
    * Settles as `send` does, or rejects with a `StoreError` of unknown outcome after `limitMs` (or a
    * little later). An answer after that goes to `onLate`, `null` for an error: a late grant must be
-   * cleaned up, and a late confirmation of a renewal still counts.
+   * cleaned up, and a late confirmation of a renewal still counts. `controller`: of a caller that may
+   * abandon this command alone. A request that was not sent when it aborts is never sent.
    */
-  run<T>(send: Send<T>, limitMs?: number, onLate?: OnLate<T>): Promise<T> {
-    return this.#start(send, limitMs, onLate, null).answer;
-  }
-
-  /** The same, for a caller that may stop waiting: costs an AbortController more. */
-  runAbandonable<T>(send: Send<T>, limitMs?: number, onLate?: OnLate<T>): AbandonableCommand<T> {
-    const controller = new AbortController();
-    const { answer } = this.#start(send, limitMs, onLate, controller);
-    return { answer, abandon: (reason) => controller.abort(reason) };
-  }
-
-  /** Aborts the signals of all these commands. */
-  abandonAll(reason: unknown): void {
-    for (const { controller, pending } of [...this.#groups.values()]) {
-      controller.abort(reason);
-      for (const command of [...pending.all]) command.controller?.abort(reason);
-    }
-  }
-
-  #start<T>(
+  run<T>(
     send: Send<T>,
     limitMs: number = this.limitMs,
-    onLate: OnLate<T> | undefined,
-    controller: AbortController | null,
-  ): Command<T> {
+    onLate?: OnLate<T>,
+    controller: AbortController | null = null,
+  ): Promise<T> {
     const group = this.#groupFor(limitMs);
     const command = new Command<T>(limitMs, controller);
     const { pending } = group as { pending: UnorderedSet<Indexed> };
@@ -116,7 +91,15 @@ export class Commands {
         else command.reject(asHoldfastError(error));
       },
     );
-    return command;
+    return command.answer;
+  }
+
+  /** Aborts the signals of all these commands. */
+  abandonAll(reason: unknown): void {
+    for (const { controller, pending } of [...this.#groups.values()]) {
+      controller.abort(reason);
+      for (const command of [...pending.all]) command.controller?.abort(reason);
+    }
   }
 
   #groupFor(limitMs: number): Group {

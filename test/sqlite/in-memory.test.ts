@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
-import { sourceOf } from '../../src/stores/sqlite/source.ts';
+import { sourceOf } from '../../src/stores/sqlite/database-path.ts';
 import { Transactions } from '../../src/stores/sqlite/transactions.ts';
 
 it('a database in memory outlives a statement that fails: what is held there is nowhere else', async () => {

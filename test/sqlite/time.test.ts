@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { type Clock, createLocks, type Store } from '../../src/index.ts';
-import type { Host } from '../../src/stores/sqlite/host.ts';
-import { hostOf } from '../../src/stores/sqlite/host.ts';
+import type { Host } from '../../src/stores/sqlite/host-clock.ts';
+import { hostOf } from '../../src/stores/sqlite/host-clock.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { SqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
@@ -70,7 +70,7 @@ describe('clocks that jump', () => {
     await store.close();
   });
 
-  it('a fence is above what the caller has seen, and then for everybody', async () => {
+  it('a fence is above what the caller has seen, and then for every caller', async () => {
     const store = sqliteStore(folder.file('above.db'));
     const high = 2n ** 62n;
     expect(await fenceOf(store, 'a', high)).toBe(high + 1n);
@@ -129,7 +129,7 @@ describe('clocks that jump', () => {
     await after.close();
   });
 
-  it('reads the same host clock when the process is stopped while it sets its own by it', () => {
+  it('reads the same host clock when the process is paused while it sets its own by it', () => {
     const right = hostOf(systemClock);
     vi.spyOn(systemClock, 'monotonicMs').mockImplementationOnce(() => {
       const begun = performance.now();

@@ -18,8 +18,8 @@ describe('what travels together', () => {
     expect(batch.isIdle).toBe(true);
   });
 
-  it('sends at once with nothing on its way, and otherwise gathers until the end of the tick', async () => {
-    const { batch, sent, clock } = batchStage({ callsMax: 9 });
+  it('sends at once with nothing pending, where asked for, and otherwise gathers until the end of the tick', async () => {
+    const { batch, sent, clock } = batchStage({ callsMax: 9, sendsAtOnce: true });
     const askFromMicrotasks = async (first: string, second: string): Promise<void> => {
       void batch.add(first, undefined);
       await Promise.resolve();
@@ -34,8 +34,8 @@ describe('what travels together', () => {
     expect(sent()).toEqual(['a', 'b', 'cd']);
   });
 
-  it('gathers until the end of the tick also with nothing pending, where asked for', async () => {
-    const { batch, sent, clock } = batchStage({ gathersTick: true });
+  it('gathers until the end of the tick also with nothing pending', async () => {
+    const { batch, sent, clock } = batchStage();
     void batch.add('a', undefined);
     void Promise.resolve()
       .then(() => {})

@@ -46,7 +46,6 @@ export class Transactions {
     const common = {
       clock,
       callsMax: Number.POSITIVE_INFINITY,
-      gathersTick: true,
       onFailure: verdictOn,
       errors: {
         notSent: () => new StoreError('A transaction was not sent', { applied: 'no' }),

@@ -1,5 +1,4 @@
 import type { Clock } from '../../clock.ts';
-import { HoldfastError } from '../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange } from '../../store/store.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
@@ -37,7 +36,6 @@ export class LeaseTable implements RowTable {
   readonly #pool: ConnectionPool<Connection>;
   readonly #batch: LeaseBatch;
   readonly #pruner: Pruner;
-  #isMigrated = false;
 
   constructor(connector: Connector, view: RowView, options: LeaseTableOptions) {
     const { clock, schema, migrates, connections, queueMax } = options;
@@ -47,8 +45,14 @@ export class LeaseTable implements RowTable {
     this.#pool = new ConnectionPool({
       clock,
       max: connections,
-      open: (onClose) => this.#open(connector, options, onClose),
-      failureOf: (error) => (error instanceof HoldfastError ? error : failureOf(error)),
+      schema: {
+        migrates,
+        isMigrated: (connection) => isMigrated(connection, schema),
+        migrate: (connection) => migrate(connection, schema),
+        missing: () => schema.missing(),
+      },
+      connect: (onClose) => Connection.open(connector, clock, onClose),
+      failureOf,
     });
     this.#batch = leaseBatch({
       clock,
@@ -60,10 +64,6 @@ export class LeaseTable implements RowTable {
           if (queue.isNew && queue.isChanged) this.#pruner.onNewRow();
           view.onLook(queue);
         },
-      },
-      onMissing: () => {
-        this.#isMigrated = false;
-        this.#pool.replaceAll();
       },
     });
     this.#pruner = new Pruner({
@@ -130,24 +130,5 @@ export class LeaseTable implements RowTable {
 
   #ask(statement: SingleStatement, signal: AbortSignal | undefined): Promise<readonly Row[]> {
     return this.#batch.add(statement, signal) as Promise<readonly Row[]>;
-  }
-
-  async #open(
-    connector: Connector,
-    { clock, schema, migrates }: LeaseTableOptions,
-    onClose: () => void,
-  ): Promise<Connection> {
-    const connection = await Connection.open(connector, clock, onClose);
-    try {
-      if (!this.#isMigrated && !(await isMigrated(connection, schema))) {
-        if (!migrates) throw schema.missing();
-        await migrate(connection, schema);
-      }
-      this.#isMigrated = true;
-      return connection;
-    } catch (error) {
-      connection.destroy();
-      throw error;
-    }
   }
 }

@@ -1,13 +1,12 @@
 import type { Clock } from '../../clock.ts';
-import { HoldfastError } from '../../errors.ts';
-import { ConnectionPool as SharedPool } from '../shared/connection-pool.ts';
+import { ConnectionPool } from '../shared/connection-pool.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { failureOf } from './failure.ts';
 import { isMigrated, migrate } from './migrate.ts';
 import type { Schema } from './schema.ts';
 
-export interface ConnectionPoolOptions {
+export interface LeasePoolOptions {
   readonly clock: Clock;
   readonly schema: Schema;
   /** The most connections at once. */
@@ -29,38 +28,23 @@ const SET_UP = `SELECT
     WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END`;
 
 /** Connections that are set up, to a schema that is migrated. */
-export class ConnectionPool extends SharedPool<Connection> {
-  #isMigrated = false;
-
-  constructor(factory: ConnectionFactory, { clock, schema, max, migrates }: ConnectionPoolOptions) {
-    const setUp = async (connection: Connection): Promise<void> => {
-      if (!this.#isMigrated && !(await isMigrated(connection, schema))) {
-        if (!migrates) throw schema.missing();
-        await migrate(connection, schema);
-      }
-      this.#isMigrated = true;
+export function leasePool(
+  factory: ConnectionFactory,
+  { clock, schema, max, migrates }: LeasePoolOptions,
+): ConnectionPool<Connection> {
+  return new ConnectionPool({
+    clock,
+    max,
+    schema: {
+      migrates,
+      isMigrated: (connection) => isMigrated(connection, schema),
+      migrate: (connection) => migrate(connection, schema),
+      missing: () => schema.missing(),
+    },
+    connect: (onClose) => Connection.open(factory, { clock, onClose }),
+    setUp: async (connection) => {
       if (connection.isDirect) await connection.run({ text: SET_UP });
-    };
-    super({
-      clock,
-      max,
-      open: async (onClose) => {
-        const connection = await Connection.open(factory, { clock, onClose });
-        try {
-          await setUp(connection);
-          return connection;
-        } catch (error) {
-          connection.destroy();
-          throw error;
-        }
-      },
-      failureOf: (error) => (error instanceof HoldfastError ? error : failureOf(error)),
-    });
-  }
-
-  /** The schema was dropped or replaced: the next connection checks it again. */
-  forgetSchema(): void {
-    this.#isMigrated = false;
-    this.replaceAll();
-  }
+    },
+    failureOf,
+  });
 }

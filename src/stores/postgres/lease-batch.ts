@@ -1,9 +1,10 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import type { Batch } from '../shared/batch.ts';
-import type { Answer, CallInfo, FailedRequest, FailureVerdict } from '../shared/batch-options.ts';
-import { isSingle, pooledBatch } from '../shared/pooled-batch.ts';
-import type { ConnectionPool } from './connection-pool.ts';
+import type { Answer, CallInfo, Send } from '../shared/batch-options.ts';
+import type { ConnectionPool } from '../shared/connection-pool.ts';
+import { type FailureKind, isSingle, pooledBatch } from '../shared/pooled-batch.ts';
+import type { Connection } from './connection.ts';
 import type { Row, Statement } from './driver-connection.ts';
 import { failureOf, sqlStateOf } from './failure.ts';
 import { type Operation, type StatementContext, statementOf } from './lease-statement.ts';
@@ -22,7 +23,7 @@ export type LeaseBatch = Batch<LeaseRequest, readonly Row[]>;
 export interface LeaseBatchOptions extends Pick<StatementContext, 'queueMax'> {
   readonly clock: Clock;
   readonly schema: Schema;
-  readonly pool: ConnectionPool;
+  readonly pool: ConnectionPool<Connection>;
   /** The channel that this process listens to now; `null`: none. */
   readonly channel: () => string | null;
 }
@@ -33,7 +34,7 @@ const BUSY_TRIES_AT_ONCE = 3;
 const BUSY_TRIES_MAX = 60;
 /** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
 const TRY_AGAIN = new Set(['40001', '40P01']);
-const TRIES_MAX = 5;
+const RETRIES_MAX = 5;
 /** Data, a constraint or a limit: one operation has failed, and the others were undone with it. */
 const ONE_FAILED = /^(22|23|54)/;
 /** The schema, a table or a function does not exist. */
@@ -41,46 +42,42 @@ const MISSING = new Set(['3F000', '42P01', '42883']);
 
 /** The operations of a call are one statement. */
 export function leaseBatch(options: LeaseBatchOptions): LeaseBatch {
-  const { clock, pool } = options;
+  const { clock, schema, pool, queueMax, channel } = options;
+  const send: Send<LeaseRequest, readonly Row[]> = (requests, call) => {
+    const connection = pool.take(requests.some(isAwaited));
+    // The answer may never come, and nothing else can be sent before it.
+    call.onAbandoned = () => connection.destroy();
+    const [single] = requests;
+    const context = { isSetUp: connection.isDirect, queueMax, channel: channel() };
+    const statement =
+      single !== undefined && isSingle(single)
+        ? single
+        : statementOf(schema, requests as readonly Operation[], context);
+    return connection.run(statement).then(
+      (rows) => {
+        pool.giveBack(connection);
+        return statement === single ? [{ value: rows }] : answersIn(rows, requests.length, call, clock);
+      },
+      (error: unknown) => {
+        if (MISSING.has(stateOf(error))) pool.forgetSchema();
+        pool.giveBack(connection);
+        throw error;
+      },
+    );
+  };
   return pooledBatch<LeaseRequest, readonly Row[]>({
     clock,
     label: 'PostgreSQL',
     pool,
-    send: (requests, call) => send(options, requests, call),
-    onFailure,
+    send,
     failureOf,
+    kindOf,
+    retriesMax: RETRIES_MAX,
   });
 }
 
 function isAwaited(request: LeaseRequest): boolean {
   return isSingle(request) ? request.isBackground !== true : request.op !== 'r';
-}
-
-function send(
-  { clock, schema, pool, queueMax, channel }: LeaseBatchOptions,
-  requests: readonly LeaseRequest[],
-  call: CallInfo,
-): Promise<readonly Answer<readonly Row[]>[]> {
-  const connection = pool.take(requests.some(isAwaited));
-  // The answer may never come, and nothing else can be sent before it.
-  call.onAbandoned = () => connection.destroy();
-  const [single] = requests;
-  const context = { isSetUp: connection.isDirect, queueMax, channel: channel() };
-  const statement =
-    single !== undefined && isSingle(single)
-      ? single
-      : statementOf(schema, requests as readonly Operation[], context);
-  return connection.run(statement).then(
-    (rows) => {
-      pool.giveBack(connection);
-      return statement === single ? [{ value: rows }] : answersIn(rows, requests.length, call, clock);
-    },
-    (error: unknown) => {
-      if (MISSING.has(stateOf(error) ?? '')) pool.forgetSchema();
-      pool.giveBack(connection);
-      throw error;
-    },
-  );
 }
 
 function answersIn(
@@ -106,13 +103,13 @@ function answerOf(text: string, tries: number, clock: Clock): Answer<readonly Ro
   return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
 }
 
-function onFailure(error: unknown, { together, tries }: FailedRequest<LeaseRequest>): FailureVerdict {
+function kindOf(error: unknown): FailureKind {
   const state = stateOf(error);
-  if (state === null) return 'fail';
-  if (ONE_FAILED.test(state) && together > 1) return 'alone';
-  return TRY_AGAIN.has(state) && tries <= TRIES_MAX ? { againMs: 0 } : 'fail';
+  if (ONE_FAILED.test(state)) return 'one';
+  return TRY_AGAIN.has(state) ? 'again' : null;
 }
 
-function stateOf(error: unknown): string | null {
-  return sqlStateOf((error as { cause?: unknown }).cause);
+/** Empty where the server did not answer. */
+function stateOf(error: unknown): string {
+  return sqlStateOf((error as { cause?: unknown }).cause) ?? '';
 }

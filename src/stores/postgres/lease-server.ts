@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
+import type { ConnectionPool } from '../shared/connection-pool.ts';
 import type {
   ClaimAnswer,
   QueueServer,
@@ -8,7 +9,8 @@ import type {
   Subscription,
   SubscriptionEvents,
 } from '../shared/server-queue-store.ts';
-import { ConnectionPool } from './connection-pool.ts';
+import type { Connection } from './connection.ts';
+import { leasePool } from './connection-pool.ts';
 import { DeadWaiters } from './dead-waiters.ts';
 import { type DiagnosedStore, diagnose } from './diagnose.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
@@ -52,12 +54,13 @@ export class LeaseServer implements QueueServer {
     foreignMs: { min: 500, max: 1_000 },
     // A waiter that was woken and is stopped has five seconds to claim (`claim_limit`).
     firstMs: { min: 4_500, max: 5_500 },
+    takeOverMs: { min: 4_500, max: 5_500 },
   };
   /** NOTIFY does not say how old a message is, so a woken waiter has to claim. */
   readonly pushesGrants = false;
   readonly #schema: Schema;
   readonly #queueMax: number;
-  readonly #pool: ConnectionPool;
+  readonly #pool: ConnectionPool<Connection>;
   readonly #batch: LeaseBatch;
   readonly #subscription: LeaseSubscription;
   readonly #pruner: Pruner;
@@ -71,7 +74,7 @@ export class LeaseServer implements QueueServer {
   ) {
     this.#schema = schema;
     this.#queueMax = queueMax;
-    this.#pool = new ConnectionPool(factory, { clock, schema, max: connections, migrates });
+    this.#pool = leasePool(factory, { clock, schema, max: connections, migrates });
     this.#subscription = new LeaseSubscription(factory, clock);
     const channel = (): string | null => (this.#subscription.isUp ? this.#subscription.channel : null);
     this.#batch = leaseBatch({ clock, schema, pool: this.#pool, queueMax, channel });

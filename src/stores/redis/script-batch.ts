@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { type Instant, instant } from '../../store/validity.ts';
 import { Batch } from '../shared/batch.ts';
-import type { Answer, CallInfo } from '../shared/batch-options.ts';
+import type { Answer, CallInfo, Send } from '../shared/batch-options.ts';
 import { failureOf, isFromReplica, isNoScript, outOfTime } from './failure.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
 
@@ -44,14 +44,15 @@ export function scriptBatch<Request, Result>(
   clock: Clock,
   operation: Operation<Request, Result>,
 ): Batch<Request, Result> {
-  const calls = new ScriptCalls(readiness, clock, operation);
+  const { send } = new ScriptCalls(readiness, clock, operation);
   return new Batch<Request, Result>({
     clock,
     itemsMax: ITEMS_MAX,
     callsMax: CALLS_MAX,
     abandonedMax: ABANDONED_MAX,
     halveAbove: HALVE_ABOVE,
-    send: (requests, call) => calls.send(requests, call),
+    sendsAtOnce: true,
+    send,
     isReady: () => readiness.isOpen,
     whenReady: (callback) => void readiness.whenReady(callback),
     onNoAnswer: () => readiness.onNoAnswer(),
@@ -74,7 +75,7 @@ class ScriptCalls<Request, Result> {
     this.#operation = operation;
   }
 
-  send(requests: readonly Request[], call: CallInfo): Promise<readonly Answer<Result>[]> {
+  readonly send: Send<Request, Result> = (requests, call) => {
     const { connection } = this.#readiness;
     const { breaks } = connection;
     const sentAt = this.#operation.isTimed() ? instant(this.#clock) : null;
@@ -87,7 +88,7 @@ class ScriptCalls<Request, Result> {
         throw error;
       },
     );
-  }
+  };
 
   /**
    * The server does not know the script, and has done nothing. Requests that were given up

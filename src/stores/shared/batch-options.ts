@@ -45,6 +45,11 @@ export interface FailedRequest<Request> {
  */
 export type FailureVerdict = 'fail' | 'alone' | { readonly againMs: number };
 
+export type Send<Request, Result> = (
+  requests: readonly Request[],
+  call: CallInfo,
+) => Promise<readonly Answer<Result>[]>;
+
 export interface BatchOptions<Request, Result> {
   readonly clock: Clock;
   /** The most requests in one call: a long call keeps all other requests waiting. */
@@ -62,15 +67,15 @@ export interface BatchOptions<Request, Result> {
    */
   readonly halveAbove?: number;
   /**
-   * While no call is pending, requests are gathered until the end of the tick, as they always are
-   * while a call is pending. Default: only until the running code has ended.
+   * While no call is pending, requests are gathered only until the running code has ended. Default:
+   * until the end of the tick, as always while a call is pending.
    */
-  readonly gathersTick?: boolean;
+  readonly sendsAtOnce?: boolean;
   /**
    * Sends all of these requests in one call, in this order. Resolves to their answers, in the same
    * order.
    */
-  send(requests: readonly Request[], call: CallInfo): Promise<readonly Answer<Result>[]>;
+  readonly send: Send<Request, Result>;
   /** Whether a call can be sent now. Default: always. */
   isReady?(): boolean;
   /**

@@ -70,17 +70,29 @@ export class Batch<Request, Result> {
   #schedule(): void {
     if (this.#isDue) return;
     this.#isDue = true;
-    if (this.#calls.all.length === 0 && this.#options.gathersTick !== true) void NOW.then(this.#flush);
+    if (this.#calls.all.length === 0 && this.#options.sendsAtOnce === true) void NOW.then(this.#flush);
     // After the microtasks of this tick, so that their requests join the call.
     else process.nextTick(this.#flush);
   }
 
   readonly #flush = (): void => {
     this.#isDue = false;
+    const { send } = this.#options;
     const itemsMax = this.#itemsMax();
     while (this.#queue.length > 0 && this.#canSend()) {
-      const items = this.#take(itemsMax);
-      if (items.length > 0) this.#send(items);
+      const call = this.#nextCall(itemsMax);
+      if (call === null) break;
+      const requests = call.items.map(({ request }) => request);
+      let answers: Promise<readonly Answer<Result>[]>;
+      try {
+        answers = send(requests, call);
+      } catch (error) {
+        answers = Promise.reject(error);
+      }
+      answers.then(
+        (all) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onAnswers(call, all)),
+        (error: unknown) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onFailure(call, error)),
+      );
     }
     this.#listenToQueued();
   };
@@ -110,9 +122,9 @@ export class Batch<Request, Result> {
     });
   }
 
-  /** Removes the requests of the next call from the queue. */
-  #take(itemsMax: number): Item<Request, Result>[] {
-    const { conflicts, orderBy } = this.#options;
+  /** Moves requests from the queue to a new call; `null` when all of them were given up. */
+  #nextCall(itemsMax: number): Call<Request, Result> | null {
+    const { clock, conflicts, onFailure, orderBy } = this.#options;
     const items: Item<Request, Result>[] = [];
     const taken = conflicts === undefined ? null : new Set<string>();
     for (let { first } = this.#queue; first !== null && items.length < itemsMax; first = this.#queue.first) {
@@ -128,28 +140,12 @@ export class Batch<Request, Result> {
       items.push(first);
       if (first.isAlone) break;
     }
+    if (items.length === 0) return null;
     if (orderBy !== undefined && items.length > 1) sortBy(items, ({ request }) => orderBy(request));
-    return items;
-  }
-
-  #send(items: Item<Request, Result>[]): void {
-    const { clock, onFailure, send } = this.#options;
     const call = new Call(items, onFailure === undefined ? 0 : clock.monotonicMs());
     this.#calls.add(call);
     if (!this.#isWatchingSlow) this.#watchSlow();
-    let answers: Promise<readonly Answer<Result>[]>;
-    try {
-      answers = send(
-        items.map((item) => item.request),
-        call,
-      );
-    } catch (error) {
-      answers = Promise.reject(error);
-    }
-    answers.then(
-      (all) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onAnswers(call, all)),
-      (error: unknown) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onFailure(call, error)),
-    );
+    return call;
   }
 
   #onAnswers(call: Call<Request, Result>, answers: readonly Answer<Result>[]): void {

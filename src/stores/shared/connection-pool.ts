@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { ClosedError, type HoldfastError } from '../../errors.ts';
+import { ClosedError, HoldfastError } from '../../errors.ts';
 import { backoff } from '../../util/backoff.ts';
 
 /** One connection that only the store uses. It ends for good when it breaks. */
@@ -7,16 +7,31 @@ export interface PooledConnection {
   readonly isOpen: boolean;
   /** Whether it keeps the process alive. */
   setKeepAlive(isKept: boolean): void;
+  /** Ends it at once. */
+  destroy(): void;
   /** Never rejects. */
   close(): Promise<void>;
+}
+
+/** The tables that the statements need. */
+export interface PooledSchema<Connection> {
+  /** Run the migrations that the schema lacks. */
+  readonly migrates: boolean;
+  isMigrated(connection: Connection): Promise<boolean>;
+  migrate(connection: Connection): Promise<void>;
+  /** The error for missing tables that may not be created. */
+  missing(): Error;
 }
 
 export interface ConnectionPoolOptions<Connection> {
   readonly clock: Clock;
   /** The most connections at a time. */
   readonly max: number;
-  /** Opens a connection that is ready for statements. `onClose`: it has ended by itself. */
-  open(onClose: () => void): Promise<Connection>;
+  readonly schema: PooledSchema<Connection>;
+  /** `onClose`: the connection has ended by itself. */
+  connect(onClose: () => void): Promise<Connection>;
+  /** Makes a connection ready for statements. */
+  setUp?(connection: Connection): Promise<void>;
   /** What requests are rejected with when no connection can be opened. */
   failureOf(error: unknown): HoldfastError;
 }
@@ -40,6 +55,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
   readonly #all = new Set<Connection>();
   /** To be closed instead of being used again. */
   readonly #stale = new Set<Connection>();
+  #isMigrated = false;
   #opening = 0;
   #failures = 0;
   #retryAtMs = 0;
@@ -95,6 +111,12 @@ export class ConnectionPool<Connection extends PooledConnection> {
     if (this.#isClosed) throw closed();
   }
 
+  /** The schema was dropped or replaced: the next connection checks it again. */
+  forgetSchema(): void {
+    this.#isMigrated = false;
+    this.replaceAll();
+  }
+
   /**
    * Replaces all open connections: the server or its schema is not the one that they were opened
    * for.
@@ -137,10 +159,11 @@ export class ConnectionPool<Connection extends PooledConnection> {
 
   async #open(): Promise<void> {
     this.#opening += 1;
-    const { clock, open, failureOf } = this.#options;
+    const { clock, connect, failureOf } = this.#options;
     try {
       let connection: Connection | null = null;
-      connection = await open(() => connection !== null && this.#remove(connection));
+      connection = await connect(() => connection !== null && this.#remove(connection));
+      await this.#prepare(connection);
       this.#opening -= 1;
       this.#failures = 0;
       this.#all.add(connection);
@@ -150,7 +173,22 @@ export class ConnectionPool<Connection extends PooledConnection> {
       this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
       // A busy connection may yet become free.
       const mayBecomeFree = this.#all.size > this.#free.length;
-      if (!mayBecomeFree) this.#callBack(failureOf(error));
+      if (!mayBecomeFree) this.#callBack(error instanceof HoldfastError ? error : failureOf(error));
+    }
+  }
+
+  async #prepare(connection: Connection): Promise<void> {
+    const { schema, setUp } = this.#options;
+    try {
+      if (!this.#isMigrated && !(await schema.isMigrated(connection))) {
+        if (!schema.migrates) throw schema.missing();
+        await schema.migrate(connection);
+      }
+      this.#isMigrated = true;
+      await setUp?.(connection);
+    } catch (error) {
+      connection.destroy();
+      throw error;
     }
   }
 

@@ -13,12 +13,21 @@ interface Single {
   readonly text: string;
 }
 
+/**
+ * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
+ * the next attempt may succeed.
+ */
+export type FailureKind = 'one' | 'again' | null;
+
 export interface PooledBatchOptions<Request, Result>
-  extends Required<Pick<BatchOptions<Request, Result>, 'clock' | 'send' | 'onFailure'>> {
+  extends Pick<BatchOptions<Request, Result>, 'clock' | 'send'> {
   /** The product, for error texts. */
   readonly label: string;
   readonly pool: Pick<ConnectionPool<PooledConnection>, 'hasFree' | 'whenFree'>;
   failureOf(error: unknown): Error;
+  kindOf(error: unknown): FailureKind;
+  /** How often an operation is sent again after a failure of the kind `again`. */
+  readonly retriesMax: number;
 }
 
 /** The most operations in a call: their rows may stay locked until the call has committed. */
@@ -31,18 +40,21 @@ const ITEMS_MAX = 128;
 export function pooledBatch<Request extends Operation | Single, Result>(
   options: PooledBatchOptions<Request, Result>,
 ): Batch<Request, Result> {
-  const { clock, label, pool, send, onFailure, failureOf } = options;
+  const { clock, label, pool, send, failureOf, kindOf, retriesMax } = options;
   return new Batch<Request, Result>({
     clock,
     itemsMax: ITEMS_MAX,
     callsMax: Number.POSITIVE_INFINITY,
-    gathersTick: true,
     isReady: () => pool.hasFree,
     whenReady: (callback) => pool.whenFree(callback),
     isAlone: isSingle,
     orderBy: lockOf,
     send,
-    onFailure,
+    onFailure(error, { together, tries }) {
+      const kind = kindOf(error);
+      if (kind === 'one' && together > 1) return 'alone';
+      return kind === 'again' && tries <= retriesMax ? { againMs: 0 } : 'fail';
+    },
     errors: {
       notSent: () => new StoreError(`${label}: not sent within the time limit`, { applied: 'no' }),
       noAnswer: () => new StoreError(`${label} did not answer within the time limit`, { applied: 'unknown' }),

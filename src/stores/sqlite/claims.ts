@@ -4,9 +4,9 @@ import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange } from '../../st
 import { columnsOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
 import type { FileNotifier } from './file-notifier.ts';
-import { endOf, type Host, type Now } from './host.ts';
+import { endOf, type Host, type Now } from './host-clock.ts';
 import { LockQueue, type Standing } from './lock-queue.ts';
-import type { Unit } from './transactions.ts';
+import type { OperationContext } from './transactions.ts';
 
 const FENCE_MAX = 2n ** 63n - 1n;
 /** Waiters that no other process can notify ask this often. */
@@ -35,80 +35,77 @@ export class Claims {
     return [db.bootNumber, Math.floor(this.#host.monotonicMs()), Math.floor(this.#host.wallMs())];
   }
 
-  claim(unit: Unit, request: ClaimRequest): ClaimOutcome {
-    if (request.fenceAbove >= FENCE_MAX) throw fencesExhausted();
-    return this.#claimFree(unit.db, request) ?? unit.transact(() => this.#claimContended(unit, request));
-  }
-
-  renew(unit: Unit, ref: ClaimRef, { ttlMs, note }: RenewChange): boolean {
-    const { db, transact } = unit;
-    if (note === undefined) return this.#renew(db, ref, ttlMs);
-    return transact(() => {
-      if (!this.#renew(db, ref, ttlMs)) return false;
-      if (db.run('annotate', note, ref.name, ref.id, note) === 1) this.#wakeAll(unit, ref.name);
-      return true;
-    });
-  }
-
-  release(unit: Unit, { name, id }: ClaimRef): boolean {
-    if (unit.db.run('releaseUnwaited', name, id, ...this.now(unit.db)) === 1) return true;
-    return unit.transact(() => {
-      const queue = this.#queueOf(unit.db, name);
-      const removed = unit.db.run('removeHold', name, id) + unit.db.run('removeWaiting', name, id) > 0;
-      if (removed || queue.hasRemoved) this.#handOff(unit, name);
-      return removed;
-    });
-  }
-
-  /** One statement. It takes the fence proposed here only if that is the greatest so far. */
-  #claimFree(db: Connection, { name, id, mode, ttlMs, note, fenceAbove }: ClaimRequest): ClaimOutcome | null {
-    const now = this.now(db);
+  claim(context: OperationContext, request: ClaimRequest): ClaimOutcome {
+    const { name, id, mode, ttlMs, note, fenceAbove } = request;
+    if (fenceAbove >= FENCE_MAX) throw fencesExhausted();
+    const now = this.now(context.db);
     const fence = this.#fenceAfter(this.#lastFence, fenceAbove);
-    if (fence > FENCE_MAX) return null;
     const { count, of } = columnsOf(mode);
-    if (db.run('claimFree', name, id, fence, count, of, now[1], ...endOf(now, ttlMs), note) !== 1)
-      return null;
+    // One statement. It takes the fence proposed here only if that is the greatest so far.
+    const free = [name, id, fence, count, of, now[1], ...endOf(now, ttlMs), note] as const;
+    if (fence > FENCE_MAX || context.db.run('claimFree', ...free) !== 1)
+      return context.transact(() => this.#claimContended(context, request));
     this.#lastFence = fence;
     return { granted: true, fence, validForMs: ttlMs };
   }
 
-  #claimContended(unit: Unit, request: ClaimRequest): ClaimOutcome {
+  renew(context: OperationContext, ref: ClaimRef, { ttlMs, note }: RenewChange): boolean {
+    const { db, transact } = context;
+    if (note === undefined) return this.#renew(db, ref, ttlMs);
+    return transact(() => {
+      if (!this.#renew(db, ref, ttlMs)) return false;
+      if (db.run('annotate', note, ref.name, ref.id, note) === 1) this.#wakeAll(context, ref.name);
+      return true;
+    });
+  }
+
+  release(context: OperationContext, { name, id }: ClaimRef): boolean {
+    if (context.db.run('releaseUnwaited', name, id, ...this.now(context.db)) === 1) return true;
+    return context.transact(() => {
+      const queue = this.#queueOf(context.db, name);
+      const removed = context.db.run('removeHold', name, id) + context.db.run('removeWaiting', name, id) > 0;
+      if (removed || queue.hasRemoved) this.#handOff(context, name);
+      return removed;
+    });
+  }
+
+  #claimContended(context: OperationContext, request: ClaimRequest): ClaimOutcome {
     const { name, id, ttlMs } = request;
-    const now = this.now(unit.db);
-    const queue = this.#queueOf(unit.db, name, now);
+    const now = this.now(context.db);
+    const queue = this.#queueOf(context.db, name, now);
     const fence = queue.heldFence(id);
     if (fence !== null) {
       // By the clock reading that found the hold alive: by a later one it might have expired.
-      this.#renew(unit.db, request, ttlMs, now);
+      this.#renew(context.db, request, ttlMs, now);
       return { granted: true, fence, validForMs: ttlMs };
     }
     const position = queue.positionOf(id);
     if (position === null) queue.assertCompatible(request.mode);
     const standing = queue.standing(request);
     const outcome = standing.fits
-      ? this.#grant(unit, now, queue, request)
-      : this.#refuse(unit, queue, request, position, standing);
-    if (queue.hasRemoved) this.#handOff(unit, name);
+      ? this.#grant(context, now, queue, request)
+      : this.#refuse(context, queue, request, position, standing);
+    if (queue.hasRemoved) this.#handOff(context, name);
     return outcome;
   }
 
-  #grant(unit: Unit, now: Now, queue: LockQueue, request: ClaimRequest): ClaimOutcome {
+  #grant(context: OperationContext, now: Now, queue: LockQueue, request: ClaimRequest): ClaimOutcome {
     const { name, id, mode, ttlMs, note } = request;
-    const last = BigInt(unit.db.all<{ fence: string }>('lastFence')[0]?.fence ?? 0);
+    const last = BigInt(context.db.all<{ fence: string }>('lastFence')[0]?.fence ?? 0);
     if (last >= FENCE_MAX) throw fencesExhausted();
-    unit.db.run('removeWaiting', name, id);
+    context.db.run('removeWaiting', name, id);
     const fence = this.#fenceAfter(last, request.fenceAbove);
     const { count, of } = columnsOf(mode);
     const { watchers } = queue;
     const waited = watchers.length > 0 || queue.hasWaiters ? 1 : 0;
-    unit.db.run('grant', name, id, fence, count, of, waited, now[1], ...endOf(now, ttlMs), note);
-    this.#notify(unit, name, [], watchers);
+    context.db.run('grant', name, id, fence, count, of, waited, now[1], ...endOf(now, ttlMs), note);
+    this.#notify(context, name, [], watchers);
     this.#lastFence = fence;
     return { granted: true, fence, validForMs: ttlMs };
   }
 
   #refuse(
-    unit: Unit,
+    context: OperationContext,
     queue: LockQueue,
     request: ClaimRequest,
     position: number | null,
@@ -119,32 +116,32 @@ export class Claims {
     if (isWaiting) this.#notifier.listen();
     const mostMs = this.#notifier.isListening ? DEFAULTS.queuePositionMs / 3 : POLL_MS;
     const kept = isWaiting ? queue.wait(request, position, this.#queueMax) : null;
-    if (isWaiting && position === null) this.#notify(unit, request.name, [], queue.watchers);
+    if (isWaiting && position === null) this.#notify(context, request.name, [], queue.watchers);
     return { granted: false, retryAfterMs: queue.retryAfterMs(kept, standing, mostMs) };
   }
 
   /** Notifies the claims that can be granted now. */
-  #handOff(unit: Unit, name: string): void {
-    const queue = this.#queueOf(unit.db, name);
+  #handOff(context: OperationContext, name: string): void {
+    const queue = this.#queueOf(context.db, name);
     const { turns } = queue.standing(null);
     queue.giveTurns(turns);
     const ids = turns.map(({ id }) => id);
-    this.#notify(unit, name, ids, [...turns.map(({ tag }) => tag), ...queue.watchers]);
+    this.#notify(context, name, ids, [...turns.map(({ tag }) => tag), ...queue.watchers]);
   }
 
   /** Wakes every waiter: a changed note may say that waiting is pointless. */
-  #wakeAll(unit: Unit, name: string): void {
-    unit.db.run('wakeAll', name);
-    const waiting = unit.db.all<{ id: string; tag: string }>('waiting', name);
+  #wakeAll(context: OperationContext, name: string): void {
+    context.db.run('wakeAll', name);
+    const waiting = context.db.all<{ id: string; tag: string }>('waiting', name);
     const ids = waiting.map(({ id }) => id);
-    this.#notify(unit, name, ids, [
+    this.#notify(context, name, ids, [
       ...waiting.map(({ tag }) => tag),
-      ...this.#queueOf(unit.db, name).watchers,
+      ...this.#queueOf(context.db, name).watchers,
     ]);
   }
 
-  #notify(unit: Unit, name: string, ids: readonly string[], tags: readonly string[]): void {
-    if (tags.length > 0) unit.afterCommit(() => this.#announce(name, ids, tags));
+  #notify(context: OperationContext, name: string, ids: readonly string[], tags: readonly string[]): void {
+    if (tags.length > 0) context.afterCommit(() => this.#announce(name, ids, tags));
   }
 
   #queueOf(db: Connection, name: string, now = this.now(db)): LockQueue {

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { StoreError } from '../../errors.ts';
-import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from './library.ts';
-import { failureKind } from './library.ts';
+import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from './client-library.ts';
+import { failureKind } from './client-library.ts';
 import { FORMAT, SCHEMA, SQL, type StatementName } from './schema.ts';
 
 /** Each process reports its writes in steps; the log is written back after this many of all processes. */
@@ -42,9 +42,9 @@ export class Connection {
    * Set after a statement failed, until a COMMIT succeeds. libsql leaves such a statement half-way, and
    * until it has run again, statements outside a transaction seem to succeed without being committed.
    */
-  isDoubtful = false;
+  mayNotCommit = false;
   /** COMMIT itself failed, for example because of a statement left half-way: reopen the database. */
-  isSpoilt = false;
+  hasFailedCommit = false;
   #writes = 0;
 
   /** @param path the file, or `null` when the database is in memory. */
@@ -75,17 +75,17 @@ export class Connection {
   }
 
   transact<T>(work: () => T): T {
-    // Not a prepared statement: see `isDoubtful`.
+    // Not a prepared statement: see `mayNotCommit`.
     this.#database.exec('BEGIN IMMEDIATE');
     let isDone = false;
     try {
       const result = work();
       isDone = true;
       this.#database.exec('COMMIT');
-      this.isDoubtful = false;
+      this.mayNotCommit = false;
       return result;
     } catch (error) {
-      this.isSpoilt = isDone;
+      this.hasFailedCommit = isDone;
       this.#rollBack();
       throw error;
     }
@@ -101,7 +101,7 @@ export class Connection {
    * descriptor of it is closed, for example after reading the file for a copy. Another process may then
    * think that it is the last one and remove the log, and this one would go on writing to it alone.
    */
-  isShared(): boolean {
+  isVisibleToOthers(): boolean {
     return this.#log === null || fstatSync(this.#log).nlink > 0;
   }
 

@@ -1,9 +1,9 @@
 import { checkKeys } from '../../checks.ts';
 import type { Store } from '../../store/store.ts';
-import type { SqliteDatabase } from './library.ts';
+import type { SqliteDatabase } from './client-library.ts';
 import { SqliteStore, type SqliteStoreOptions } from './sqlite-store.ts';
 
-export type { SqliteDatabase, SqliteStatement, SqliteValue } from './library.ts';
+export type { SqliteDatabase, SqliteStatement, SqliteValue } from './client-library.ts';
 export type { SqliteStoreOptions } from './sqlite-store.ts';
 
 /**

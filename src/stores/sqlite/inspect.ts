@@ -1,7 +1,7 @@
 import type { StoredClaim } from '../../store/store.ts';
 import { type ModeColumns, modeOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
-import type { Now } from './host.ts';
+import type { Now } from './host-clock.ts';
 
 /** How many names one operation reads. */
 export const NAMES_PAGE = 256;

@@ -5,7 +5,7 @@ import type { ClaimRequest, Mode } from '../../store/store.ts';
 import type { Holders, ModeColumns } from '../shared/mode-columns.ts';
 import { columnsOf, modeOf, presentMode, weightHeld } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
-import { endOf, type Now } from './host.ts';
+import { endOf, type Now } from './host-clock.ts';
 import { isGone } from './process-tag.ts';
 
 interface QueueRow extends ModeColumns {

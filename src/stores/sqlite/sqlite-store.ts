@@ -17,13 +17,13 @@ import { CallbackIndex } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { Claims } from './claims.ts';
+import type { SqliteDatabase } from './client-library.ts';
 import type { Connection } from './connection.ts';
+import { sourceOf } from './database-path.ts';
 import { FileNotifier } from './file-notifier.ts';
-import { assertHostClock, type Host, hostOf } from './host.ts';
+import { assertHostClock, type Host, hostOf } from './host-clock.ts';
 import { NAMES_PAGE, namesAfter, readClaims } from './inspect.ts';
-import type { SqliteDatabase } from './library.ts';
 import { isGone } from './process-tag.ts';
-import { sourceOf } from './source.ts';
 import { Transactions } from './transactions.ts';
 
 /** What of a SQLite store can be set. */
@@ -83,8 +83,8 @@ export class SqliteStore implements Store {
     const isKnown = this.#waiters.has(id);
     this.#pruneLater();
     try {
-      return await this.#transactions.run((unit) => {
-        const outcome = this.#claims.claim(unit, request);
+      return await this.#transactions.run((context) => {
+        const outcome = this.#claims.claim(context, request);
         // Inside the operation: another one of the same batch may already wake it.
         if (outcome.granted || !request.wait) this.#waiters.delete(id);
         else if (waiter !== undefined) this.#waiters.set(id, waiter);
@@ -97,17 +97,17 @@ export class SqliteStore implements Store {
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    const held = await this.#transactions.run((unit) => this.#claims.renew(unit, ref, change), signal);
+    const held = await this.#transactions.run((context) => this.#claims.renew(context, ref, change), signal);
     return held ? { held, validForMs: change.ttlMs } : { held };
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#waiters.delete(ref.id);
-    return this.#transactions.run((unit) => this.#claims.release(unit, ref), signal);
+    return this.#transactions.run((context) => this.#claims.release(context, ref), signal);
   }
 
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    const isRemoved = await this.#transactions.run((unit) => this.#claims.release(unit, ref), signal);
+    const isRemoved = await this.#transactions.run((context) => this.#claims.release(context, ref), signal);
     if (isRemoved) {
       this.#evictions.tell(ref.id);
       this.#notifier.notifyOfEviction();

@@ -1,33 +1,34 @@
 import type { Clock } from '../../clock.ts';
-import { ClosedError, HoldfastError, StoreError } from '../../errors.ts';
+import { HoldfastError, StoreError } from '../../errors.ts';
 import { backoff } from '../../util/backoff.ts';
 import { Batch } from '../shared/batch.ts';
-import type { Answer } from '../shared/batch-options.ts';
+import type { Answer, Send } from '../shared/batch-options.ts';
+import { storeClosed } from '../shared/store-closed.ts';
+import { failureKind, storeError } from './client-library.ts';
 import { type Connection, isFatal } from './connection.ts';
-import { failureKind, storeError } from './library.ts';
 
 const OPERATIONS_MAX = 128;
 /** How long a batch is retried while another process writes. After that the core decides. */
 const BUSY_MS = 4_000;
 /**
- * A write takes some ten microseconds, so the first retries follow at once. Later ones back off: on a
- * busy machine the process that writes needs the processor.
+ * A write takes about ten microseconds, so the first retries are immediate. Later retries back off,
+ * because on a busy machine the writing process needs the CPU.
  */
 const RETRIES_AT_ONCE = 4;
 const BUSY_RETRY = { min: 1, max: 25 };
-/** How often a batch is repeated that was written to a log which no other process reads. */
+/** How often a batch is redone when it was written to a log that another process had removed. */
 const REDO_MAX = 5;
 
-/** The database as an operation sees it. */
-export interface Unit {
+/** What an operation may use: the connection, and hooks into its transaction. */
+export interface OperationContext {
   readonly db: Connection;
   /** Runs several statements as one transaction, or as a part of the one that is already open. */
   transact<T>(work: () => T): T;
-  /** Runs once other processes can see what was written. */
+  /** Runs `effect` after the commit, when other processes can see the write. */
   afterCommit(effect: () => void): void;
 }
 
-export type Operation<T> = (unit: Unit) => T;
+export type Operation<T> = (context: OperationContext) => T;
 
 /**
  * Runs operations in the order in which they came; those of one tick share one transaction. Nothing
@@ -35,6 +36,7 @@ export type Operation<T> = (unit: Unit) => T;
  * is retried from a timer and the event loop is free.
  */
 export class Transactions {
+  readonly #clock: Clock;
   readonly #path: string;
   readonly #connect: () => Connection;
   readonly #batch: Batch<Operation<unknown>, unknown>;
@@ -45,13 +47,15 @@ export class Transactions {
   #closed = false;
 
   constructor(clock: Clock, path: string, connect: () => Connection) {
+    this.#clock = clock;
     this.#path = path;
     this.#connect = connect;
     this.#batch = new Batch({
       clock,
       itemsMax: OPERATIONS_MAX,
       callsMax: 1,
-      send: async (operations) => this.#attempt(operations, clock),
+      sendsAtOnce: true,
+      send: this.#send,
       onFailure: (error, { elapsedMs }) =>
         failureKind(error) === 'busy' && elapsedMs < BUSY_MS ? { againMs: this.#againMs } : 'fail',
       errors: {
@@ -62,7 +66,7 @@ export class Transactions {
     });
   }
 
-  /** Opens the database now, so that what can never work is found at once. */
+  /** Opens the database now, so that a permanent problem is reported at once. */
   open(): void {
     try {
       this.#connection ??= this.#connect();
@@ -72,7 +76,7 @@ export class Transactions {
   }
 
   run<T>(operation: Operation<T>, signal?: AbortSignal): Promise<T> {
-    if (this.#closed) return Promise.reject(new ClosedError('This store is closed'));
+    if (this.#closed) return Promise.reject(storeClosed());
     return this.#batch.add(operation, signal) as Promise<T>;
   }
 
@@ -86,38 +90,34 @@ export class Transactions {
     this.#drop();
   }
 
-  #attempt(operations: readonly Operation<unknown>[], clock: Clock): readonly Answer<unknown>[] {
+  readonly #send: Send<Operation<unknown>, unknown> = async (operations) => {
     try {
-      const answers = this.#perform(operations);
-      this.#timesBusy = 0;
-      return answers;
+      for (let redone = 0; redone <= REDO_MAX; redone += 1) {
+        this.#connection ??= this.#connect();
+        const db = this.#connection;
+        const effects: (() => void)[] = [];
+        const answers = execute(db, operations, (effect) => effects.push(effect));
+        if (db.isVisibleToOthers()) {
+          for (const effect of effects) effect();
+          this.#upkeep(() => db.afterBatch());
+          this.#timesBusy = 0;
+          return answers;
+        }
+        // No other process sees what was written. Every operation is idempotent, so the batch is
+        // repeated on the file that the others use.
+        this.#drop();
+      }
+      throw new Error('the database file is removed or replaced again and again');
     } catch (error) {
       this.#onFailure(error);
-      // Chosen once for the batch: the longest of many random delays would hardly be random.
+      // One delay for the whole batch. The batch would wait for the longest of several delays, which
+      // is nearly constant and would not spread the processes out.
       const retry = this.#timesBusy - RETRIES_AT_ONCE;
-      this.#againMs = retry < 0 ? 0 : backoff(clock, retry, BUSY_RETRY);
+      this.#againMs = retry < 0 ? 0 : backoff(this.#clock, retry, BUSY_RETRY);
       this.#timesBusy += 1;
       throw error;
     }
-  }
-
-  #perform(operations: readonly Operation<unknown>[]): readonly Answer<unknown>[] {
-    for (let redone = 0; ; redone += 1) {
-      this.#connection ??= this.#connect();
-      const db = this.#connection;
-      const effects: (() => void)[] = [];
-      const answers = execute(db, operations, (effect) => effects.push(effect));
-      if (db.isShared()) {
-        for (const effect of effects) effect();
-        this.#upkeep(() => db.afterBatch());
-        return answers;
-      }
-      // No other process sees what was written. Every operation is idempotent, so the batch is
-      // repeated on the file that the others use.
-      this.#drop();
-      if (redone === REDO_MAX) throw new Error('the database file is removed or replaced again and again');
-    }
-  }
+  };
 
   /** Not urgent: when another process is in the way, the next batch tries again. */
   #upkeep(work: (db: Connection) => void): void {
@@ -131,9 +131,9 @@ export class Transactions {
   #onFailure(error: unknown): void {
     const connection = this.#connection;
     if (connection === null) return;
-    connection.isDoubtful = true;
+    connection.mayNotCommit = true;
     // The next batch opens the database again. One in memory is kept: its claims exist nowhere else.
-    if ((isFatal(error) || connection.isSpoilt) && !connection.isOnlyCopy) this.#drop();
+    if ((isFatal(error) || connection.hasFailedCommit) && !connection.isOnlyCopy) this.#drop();
   }
 
   #drop(): void {
@@ -155,26 +155,28 @@ export class Transactions {
   }
 }
 
+/** A single statement commits by itself, at half the cost. Several operations are one transaction. */
 function execute(
   db: Connection,
   operations: readonly Operation<unknown>[],
-  afterCommit: Unit['afterCommit'],
+  afterCommit: OperationContext['afterCommit'],
 ): readonly Answer<unknown>[] {
-  const [only] = operations;
-  if (operations.length > 1 || only === undefined || db.isDoubtful) {
-    const unit: Unit = { db, afterCommit, transact: (work) => work() };
-    return db.transact(() => operations.map((operation) => answer(operation, unit)));
-  }
-  // A single statement commits by itself, at half the cost.
-  return [answer(only, { db, afterCommit, transact: (work) => db.transact(work) })];
-}
-
-/** A refusal concerns one operation. A failure of the database concerns the whole batch. */
-function answer(operation: Operation<unknown>, unit: Unit): Answer<unknown> {
-  try {
-    return { value: operation(unit) };
-  } catch (error) {
-    if (error instanceof HoldfastError) return { error };
-    throw error;
-  }
+  const isAlone = operations.length === 1 && !db.mayNotCommit;
+  const transact = <T>(work: () => T): T => (isAlone ? db.transact(work) : work());
+  const context: OperationContext = { db, afterCommit, transact };
+  const answers: Answer<unknown>[] = [];
+  const runAll = (): void => {
+    for (const operation of operations) {
+      try {
+        answers.push({ value: operation(context) });
+      } catch (error) {
+        // A refusal concerns one operation. A failure of the database concerns the whole batch.
+        if (!(error instanceof HoldfastError)) throw error;
+        answers.push({ error });
+      }
+    }
+  };
+  if (isAlone) runAll();
+  else db.transact(runAll);
+  return answers;
 }

@@ -119,7 +119,6 @@ export class Transactions {
       clock: this.#clock,
       itemsMax: TOGETHER_MAX,
       callsMax: Number.POSITIVE_INFINITY,
-      gathersTick: true,
       conflicts,
       send: async (requests) => (await send(requests)).map((value) => ({ value })),
       // A refused request fails the whole transaction, of which nothing is applied.

@@ -111,7 +111,6 @@ export class Session {
       clock: options.clock,
       itemsMax: BATCH_MAX,
       callsMax: 1,
-      gathersTick: true,
       keepsSent: true,
       isAlone: isStatement,
       send: (requests) => this.#send(requests),

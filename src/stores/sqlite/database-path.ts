@@ -1,9 +1,15 @@
 import { readlinkSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError } from '../../errors.ts';
+import {
+  findLibrary,
+  isDatabase,
+  libraryOf,
+  type OpenSqlite,
+  type SqliteDatabase,
+} from './client-library.ts';
 import { Connection } from './connection.ts';
 import { checkFile, checkNotStranded } from './file-check.ts';
-import { findLibrary, isDatabase, libraryOf, type OpenSqlite, type SqliteDatabase } from './library.ts';
 
 /** Where the claims are, and how to get there. */
 export interface Source {
