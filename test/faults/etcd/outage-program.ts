@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Hold, type Locks, openLocks } from '../../../src/index.ts';
 
-// `outage-program.ts TASK URL`: an ordinary program that only its pending calls keep alive.
-const [, , task = '', url = ''] = process.argv;
+// `outage-program.ts URL`: an ordinary program that only its pending calls keep alive.
+const [, , url = ''] = process.argv;
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Waits until the test has broken the connection. */
@@ -39,44 +38,9 @@ async function pendingCalls(locks: Locks): Promise<void> {
   }
 }
 
-/**
- * Callers that abort, time out and try while nothing answers. Prints by how much the heap has
- * grown, in MB, and which share of a core the callers took.
- */
-async function callers(locks: Locks): Promise<void> {
-  await whenBroken();
-  const endMs = performance.now() + 12_000;
-  const isOver = (): boolean => performance.now() > endMs;
-  const caller = async (call: () => Promise<unknown>): Promise<void> => {
-    while (!isOver()) {
-      await call().catch(() => {});
-      await sleep(20);
-    }
-  };
-  const heapMb = (): number => {
-    globalThis.gc?.();
-    return process.memoryUsage().heapUsed / 2 ** 20;
-  };
-  let n = 0;
-  const lock = () => locks.mutex(`callers-${n++ % 500}`);
-  const kinds = [
-    () => lock().acquire({ signal: AbortSignal.timeout(50) }),
-    () => lock().acquire({ waitMs: 100 }),
-    () => lock().tryAcquire({ signal: AbortSignal.timeout(50) }),
-  ];
-  const all = Promise.all(kinds.flatMap((kind) => Array.from({ length: 20 }, () => caller(kind))));
-  await sleep(4_000);
-  const [startMb, startCpu, startMs] = [heapMb(), process.cpuUsage(), performance.now()];
-  await all;
-  const { user, system } = process.cpuUsage(startCpu);
-  const share = (user + system) / 1_000 / (performance.now() - startMs);
-  say(`grown ${(heapMb() - startMb).toFixed(1)} share ${share.toFixed(2)} calls ${n}`);
-  await locks.close({ drainMs: 0 });
-}
-
 async function main(): Promise<void> {
   const locks = await openLocks(url, { ttlMs: 30_000 });
-  await (task === 'pending' ? pendingCalls(locks) : callers(locks));
+  await pendingCalls(locks);
   say('done');
 }
 

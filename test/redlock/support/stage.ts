@@ -8,7 +8,7 @@ import { RedisNode } from '../../../src/stores/redlock/node.ts';
 import { RedlockStore } from '../../../src/stores/redlock/redlock-store.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import type { RedisOptions } from '../../../src/torture/servers/redis.ts';
-import { type Library, openClient } from '../../support/clients/redis-clients.ts';
+import { isReady, type Library, openClient } from '../../support/clients/redis-clients.ts';
 import { type RedisNodes, startRedisNodes } from '../../support/servers/redis-nodes.ts';
 
 /** A process with its own connections, each through its own proxy. */
@@ -16,6 +16,8 @@ export interface Process {
   readonly locks: Locks;
   readonly store: Store;
   readonly proxies: readonly FaultProxy[];
+  /** Whether any of its clients takes itself for connected. */
+  isConnected(): boolean;
 }
 
 /**
@@ -51,7 +53,7 @@ export async function startRedlockStage(
   function begin(
     store: Store,
     given: LocksOptions,
-    { proxies, closes }: Awaited<ReturnType<typeof connect>>,
+    { proxies, clients, closes }: Awaited<ReturnType<typeof connect>>,
   ) {
     const locks = createLocks(store, { waitMs: 20_000, ...given });
     closers.push(async () => {
@@ -60,7 +62,7 @@ export async function startRedlockStage(
       for (const close of closes) close();
       await Promise.all(proxies.map((proxy) => proxy.stop()));
     });
-    return { locks, store, proxies };
+    return { locks, store, proxies, isConnected: () => clients.some(isReady) };
   }
 
   return {

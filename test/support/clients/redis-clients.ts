@@ -4,15 +4,12 @@ import { createClient } from 'redis';
 import { createClient as createClient5 } from 'redis5';
 import type { RedisClient } from '../../../src/stores/redis/index.ts';
 
-/** The client libraries that a user may bring. */
+/** The client libraries that the store supports. */
 export type Library = 'ioredis' | 'node-redis' | 'ioredis 5' | 'node-redis 5';
 export const LIBRARIES = ['ioredis', 'node-redis'] as const;
-export const LIBRARIES_BEFORE = ['ioredis 5', 'node-redis 5'] as const;
+export const PREVIOUS_LIBRARIES = ['ioredis 5', 'node-redis 5'] as const;
 
-/**
- * A connected client of that library and a way to close it. Errors are swallowed, as by a listener of the
- * user.
- */
+/** Opens a connected client. Its `error` events are ignored, as a user's listener would. */
 export async function openClient(
   library: Library,
   url: string,
@@ -27,4 +24,10 @@ export async function openClient(
   client.on('error', () => {});
   await client.connect();
   return { client, close: () => void (client.isOpen && client.destroy()) };
+}
+
+/** Whether a client takes itself for connected. */
+export function isReady(client: RedisClient): boolean {
+  const { status, isReady } = client as { status?: string; isReady?: boolean };
+  return status === undefined ? isReady === true : status === 'ready';
 }

@@ -8,4 +8,6 @@ export interface Figures {
   readonly listeners: number;
   /** Made so far. */
   readonly calls: number;
+  /** Of the calls, those that were granted the lock. */
+  readonly holds: number;
 }

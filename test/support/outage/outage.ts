@@ -6,12 +6,20 @@ import type { Backend, BackendKind, Route } from '../../../src/torture/backends/
 import { startBackend } from '../../../src/torture/backends/start-backend.ts';
 import type { Figures } from './figures.ts';
 
-/** What happens to the servers: they refuse, they are silent, or only a minority of them is gone. */
-export type OutageMode = 'refused' | 'silent' | 'minority' | 'busy';
+/**
+ * What happens to the servers: they refuse connections; open connections fall silent; new ones are
+ * accepted and never answered; requests arrive and replies do not; a minority refuses or falls
+ * silent, and the others serve; a file is locked.
+ */
+export type OutageMode = (typeof NETWORK_MODES)[number] | (typeof MINORITY_MODES)[number] | 'busy';
+
+const NETWORK_MODES = ['refused', 'silent', 'mute', 'no replies'] as const;
+const MINORITY_MODES = ['minority', 'silent minority'] as const;
+const isMinority = (mode: string): boolean => (MINORITY_MODES as readonly string[]).includes(mode);
 
 export function modesOf(kind: BackendKind): readonly OutageMode[] {
   if (kind === 'sqlite') return ['busy'];
-  return kind === 'redlock' ? ['refused', 'silent', 'minority'] : ['refused', 'silent'];
+  return kind === 'redlock' ? [...NETWORK_MODES, ...MINORITY_MODES] : NETWORK_MODES;
 }
 
 export interface OutageOptions {
@@ -46,6 +54,11 @@ const HEAP_MAX_MB = 20;
 /** What a call may cost more than without an outage, and what the process may cost without calls. */
 const CALL_MAX_MS = 0.6;
 const IDLE_MAX = 0.1;
+/**
+ * A busy host bills a process for time that it did not get. So only an outage whose every part was
+ * expensive counts as such; a leak or a busy loop is expensive in all of them.
+ */
+const PARTS_MAX = 4;
 /** The servers are back; client libraries wait for some seconds until they try again. */
 const RECOVER_MAX_MS = 10_000;
 const LISTENERS_MAX = 20;
@@ -85,7 +98,7 @@ export async function outage(options: OutageOptions): Promise<OutageRow[]> {
     stderr = (stderr + data.toString()).slice(-2_000);
   });
   child.stdin.on('error', () => {});
-  const limit = setTimeout(() => child.kill('SIGKILL'), modes.length * forMs + SLACK_MS);
+  const limit = setTimeout(() => child.kill('SIGKILL'), modes.length * (PARTS_MAX * forMs) + SLACK_MS);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const heard = async <T>(): Promise<T> => {
     const { done, value } = await lines.next();
@@ -99,9 +112,14 @@ export async function outage(options: OutageOptions): Promise<OutageRow[]> {
       child.stdin.write('out\n');
       await heard();
       const end = await begin(mode, backend, route);
-      await sleep(forMs);
+      let seen: Pick<Seen, 'before' | 'after'>;
+      for (let parts = 1; ; parts += 1) {
+        await sleep(forMs);
+        child.stdin.write('part\n');
+        seen = await heard<Pick<Seen, 'before' | 'after'>>();
+        if (parts === PARTS_MAX || !isExpensive({ ...begun, ...seen })) break;
+      }
       child.stdin.write('back\n');
-      const seen = await heard<Pick<Seen, 'before' | 'after'>>();
       await end();
       const back = await heard<Pick<Seen, 'recoveredMs' | 'warnings'>>();
       rows.push(rowOf(options, mode, { ...begun, ...seen, ...back }));
@@ -129,13 +147,11 @@ async function begin(mode: OutageMode, backend: Backend, route: Route): Promise<
       database.close();
     };
   }
-  const proxies = mode === 'minority' ? route.proxies.slice(0, 1) : route.proxies;
+  const proxies = isMinority(mode) ? route.proxies.slice(0, 1) : route.proxies;
   for (const proxy of proxies) {
-    if (mode === 'silent') proxy.drop('both');
-    else {
-      proxy.refuse();
-      proxy.cut();
-    }
+    if (mode === 'refused' || mode === 'minority') proxy.refuse();
+    else proxy.drop(mode === 'no replies' ? 'toClient' : 'both');
+    if (mode === 'refused' || mode === 'minority' || mode === 'mute') proxy.cut();
   }
   return async () => {
     for (const proxy of proxies) proxy.pass();
@@ -144,6 +160,15 @@ async function begin(mode: OutageMode, backend: Backend, route: Route): Promise<
 
 const cpuOf = (from: Figures, to: Figures): number => to.cpuMs - from.cpuMs;
 const callMsOf = (from: Figures, to: Figures): number => cpuOf(from, to) / Math.max(1, to.calls - from.calls);
+
+const servedOf = (from: Figures, to: Figures): number => (to.holds - from.holds) / (to.atMs - from.atMs);
+const shareOf = (from: Figures, to: Figures): number => cpuOf(from, to) / (to.atMs - from.atMs);
+
+/** Whether the process was not near idle, and its calls cost more than without an outage. */
+function isExpensive({ idle, healthy, before, after }: Omit<Seen, 'recoveredMs' | 'warnings'>): boolean {
+  if (shareOf(before, after) <= IDLE_MAX) return false;
+  return callMsOf(before, after) > callMsOf(idle, healthy) + CALL_MAX_MS;
+}
 
 function rowOf(
   { kind, library, heapMaxMb = HEAP_MAX_MB }: OutageOptions,
@@ -155,14 +180,14 @@ function rowOf(
   const heapMb = { before: megabytes(before.heap), after: megabytes(after.heap) };
   const calls = after.calls - before.calls;
   const callMs = callMsOf(before, after);
-  const cpuShare = cpuOf(before, after) / (after.atMs - before.atMs);
+  const cpuShare = shareOf(before, after);
   const listeners = after.listeners - before.listeners;
-  const isBusy = cpuShare > IDLE_MAX && callMs > callMsOf(idle, healthy) + CALL_MAX_MS;
   const problems = [
     ...(heapMb.after - heapMb.before > heapMaxMb ? ['the heap grew'] : []),
-    ...(isBusy ? [`not near idle: ${callMs.toFixed(2)} ms a call`] : []),
+    ...(isExpensive(seen) ? [`not near idle: ${callMs.toFixed(2)} ms a call`] : []),
     ...(listeners > LISTENERS_MAX ? ['listeners pile up'] : []),
     ...(calls === 0 ? ['no calls'] : []),
+    ...(isMinority(mode) && servedOf(before, after) < servedOf(idle, healthy) / 4 ? ['few holds'] : []),
     ...(recoveredMs > RECOVER_MAX_MS ? ['slow to recover'] : []),
     ...warnings,
   ];
@@ -185,7 +210,7 @@ export function textOf(row: OutageRow): string {
   return [
     kind.padEnd(10),
     library.padEnd(22),
-    mode.padEnd(9),
+    mode.padEnd(15),
     `${calls}`.padStart(8),
     `${heapMb.before.toFixed(1)} -> ${heapMb.after.toFixed(1)}`.padStart(16),
     `${(cpuShare * 100).toFixed(1)} %`.padStart(8),
@@ -199,7 +224,7 @@ export function textOf(row: OutageRow): string {
 export const TABLE_HEAD = [
   'store'.padEnd(10),
   'library'.padEnd(22),
-  'outage'.padEnd(9),
+  'outage'.padEnd(15),
   'calls'.padStart(8),
   'heap, MB'.padStart(16),
   'cpu'.padStart(8),

@@ -1,13 +1,14 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLocks, type Locks } from '../../../src/index.ts';
+import { createLocks, type Hold, type Locks } from '../../../src/index.ts';
 import type { BackendKind } from '../../../src/torture/backends/backend.ts';
 import type { Figures } from './figures.ts';
 import { openOwn } from './stores.ts';
 
 /**
  * A service with callers that abort, time out and try, through outages of its store. Its parent sends
- * `out` when an outage begins and `back` when it ends, and reads one line of JSON for each.
+ * `out` when an outage begins, `part` when a part of it has passed and `back` when it ends, and
+ * reads one line of JSON for each.
  */
 const [, , kind = '', library = '', url = '', callersText = '0'] = process.argv;
 const CALLERS = Number(callersText);
@@ -22,21 +23,30 @@ process.on('warning', ({ name, message }) => warnings.push(`${name}: ${message}`
 
 const say = (message: object): void => void process.stdout.write(`${JSON.stringify(message)}\n`);
 const nameOf = (n: number): string => `outage-${n % NAMES}`;
+/** Half of the callers share some locks; the others ask for a new one each time. */
+const nameOfCall = (n: number): string => (n % 2 === 0 ? nameOf(n) : `outage-own-${calls}`);
 
 let isCalling = false;
 let calls = 0;
+let holds = 0;
+
+async function giveBack(hold: Hold | null): Promise<void> {
+  if (hold === null) return;
+  holds += 1;
+  await hold.release();
+}
 
 async function callOnce(locks: Locks, n: number): Promise<void> {
-  const mutex = locks.mutex(nameOf(n));
+  const mutex = locks.mutex(nameOfCall(n));
   if (n % 3 === 0) {
-    await (await mutex.tryAcquire())?.release();
+    await giveBack(await mutex.tryAcquire());
   } else if (n % 3 === 1) {
-    await (await mutex.acquire({ waitMs: 50 })).release();
+    await giveBack(await mutex.acquire({ waitMs: 50 }));
   } else {
     const controller = new AbortController();
     const timer = setTimeout(() => controller.abort(), 20 + Math.random() * 60);
     try {
-      await (await mutex.acquire({ signal: controller.signal })).release();
+      await giveBack(await mutex.acquire({ signal: controller.signal }));
     } finally {
       clearTimeout(timer);
     }
@@ -59,7 +69,7 @@ async function figures(listeners: number): Promise<Figures> {
   }
   const { user, system } = process.cpuUsage();
   const { heapUsed } = process.memoryUsage();
-  return { atMs: performance.now(), heap: heapUsed, cpuMs: (user + system) / 1_000, listeners, calls };
+  return { atMs: performance.now(), heap: heapUsed, cpuMs: (user + system) / 1_000, listeners, calls, holds };
 }
 
 /** How long it takes to acquire an uncontended lock. */
@@ -79,16 +89,24 @@ async function main(): Promise<void> {
   const callers = Array.from({ length: CALLERS }, (_, n) => call(locks, n));
   await sleep(HEALTHY_MS);
   let before = await figures(own.listeners());
+  let part = before;
   say({ idle, healthy: before });
   for (;;) {
     const { value: word, done } = await lines.next();
     if (done === true || word === 'end') break;
     if (word === 'out') {
       before = await figures(own.listeners());
+      part = before;
       say({ out: true });
-    } else {
+    } else if (word === 'part') {
       const after = await figures(own.listeners());
-      say({ before, after });
+      // The heap and the listeners are those of the whole outage, the costs those of its last part.
+      say({
+        before: { ...before, cpuMs: part.cpuMs, atMs: part.atMs, calls: part.calls, holds: part.holds },
+        after,
+      });
+      part = after;
+    } else {
       const recoveredMs = await recover(locks);
       say({ recoveredMs, warnings });
     }

@@ -4,7 +4,7 @@ import type { Locks, Store } from '../../../../src/index.ts';
 import { request } from '../../../../src/testing/store-case.ts';
 import type { FaultProxy } from '../../../../src/torture/servers/fault-proxy.ts';
 import type { PgLibrary } from '../../../support/clients/postgres-pools.ts';
-import { askForMany, callers, cpuShare, heapMb, sameOrOwn } from '../../../support/outage/callers.ts';
+import { askForMany, callers, cpuShareOf, heapMb, sameOrOwn } from '../../../support/outage/callers.ts';
 import { eventually } from '../../../support/waiting/eventually.ts';
 
 /** A store in PostgreSQL behind a proxy. */
@@ -77,11 +77,7 @@ function describeCost({ proxy, failsFast, open }: OutageSubject): void {
   it.each(Object.entries(OUTAGES))('%s: a few callers cost next to nothing', async (_what, begin) => {
     const all = await openAll();
     begin(proxy());
-    const end = call(all, 10, 250);
-    await sleep(1_000);
-    const share = await cpuShare(() => sleep(2_500));
-    await end();
-    expect(share).toBeLessThan(0.2);
+    expect(await cpuShareOf(() => call(all, 10, 250), 0.2)).toBeLessThan(0.2);
   });
 }
 
