@@ -40,14 +40,20 @@ const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.gr
   LEFT JOIN holdfast_locks l ON l.name = n.name`;
 
 /**
- * Takes a JSON array of rows, as `encodeRow` of `lock-row.ts` makes them, and writes all of them or, with
- * error 1048 (a column cannot be NULL), none: when one of them has another version by now, or when the
- * floor has risen, which a fence for a pruned row must not be below. The rows are locked in the order in
+ * Fails with error 1690, whatever the `sql_mode` of the session. A proxy may have changed that: without
+ * its strict mode, NULL for a column that takes none would be stored as 0.
+ */
+const FAIL = '9223372036854775807 + n.version + 1';
+
+/**
+ * Takes a JSON array of rows, as `writtenRow` of `lease-statement.ts` makes them. Writes all of them, or
+ * fails with error 1690 and writes none: when one of them has another version by now, or when the floor
+ * has risen, which a fence for a pruned row must not be below. The rows are locked in the order in
  * which they are given, which is that of their names, so that two such statements do not wait for each other.
  */
 const WRITE = `INSERT INTO holdfast_locks
     (name, version, fence, holder, granted_at, expires_at, ttl_ms, note, queue)
-  SELECT IF(f.fence = n.floor, n.name, NULL), n.version, n.fence, n.holder, n.granted_at, n.expires_at,
+  SELECT n.name, IF(f.fence = n.floor, n.version, ${FAIL}), n.fence, n.holder, n.granted_at, n.expires_at,
     n.ttl_ms, n.note, n.queue
   FROM holdfast_floor f
   STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
@@ -65,9 +71,9 @@ const WRITE = `INSERT INTO holdfast_locks
   )) n
   WHERE TRUE
   LOCK IN SHARE MODE
-  ON DUPLICATE KEY UPDATE version = IF(holdfast_locks.version = n.was, n.version, NULL), fence = n.fence,
-    holder = n.holder, granted_at = n.granted_at, expires_at = n.expires_at, ttl_ms = n.ttl_ms, note = n.note,
-    queue = n.queue`;
+  ON DUPLICATE KEY UPDATE version = IF(holdfast_locks.version = n.was, n.version, ${FAIL}),
+    fence = n.fence, holder = n.holder, granted_at = n.granted_at, expires_at = n.expires_at,
+    ttl_ms = n.ttl_ms, note = n.note, queue = n.queue`;
 
 /** The rows after a name, of names that begin so. */
 const LIST = `SELECT ${NOW}, f.fence, l.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,

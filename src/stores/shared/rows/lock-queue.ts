@@ -119,7 +119,10 @@ export class LockQueue {
 
   renew({ id }: ClaimRef, { ttlMs, note }: RenewChange): RenewOutcome {
     const held = this.#holds.find((hold) => hold.id === id);
-    if (held === undefined) return { held: false };
+    if (held === undefined) {
+      this.#confirm();
+      return { held: false };
+    }
     const expiresAtUs = this.#nowUs + ttlMs * 1_000;
     this.#replace(held, { ...held, ttlMs, expiresAtUs, note: note ?? held.note });
     return { held: true, validForMs: ttlMs };
@@ -129,9 +132,9 @@ export class LockQueue {
     const before = this.#holds.length + this.#queue.length;
     this.#holds = this.#holds.filter((hold) => hold.id !== id);
     this.#queue = this.#queue.filter((waiting) => waiting.id !== id);
-    if (this.#holds.length + this.#queue.length === before) return 'gone';
-    this.isChanged = true;
-    return 'removed';
+    const isFound = this.#holds.length + this.#queue.length < before;
+    this.#confirm();
+    return isFound ? 'removed' : 'gone';
   }
 
   /**
@@ -208,6 +211,14 @@ export class LockQueue {
 
   get #weight(): number {
     return weightSum(this.#holds);
+  }
+
+  /**
+   * A proxy may have sent the read to a replica that is behind. A write fails then, because the row has
+   * another version.
+   */
+  #confirm(): void {
+    this.isChanged = true;
   }
 
   #replace(hold: Hold, by: Hold): void {

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Schema } from '../../src/stores/mysql/schema.ts';
+import { statementsFor } from '../../src/stores/mysql/statements.ts';
+import { LeaseStage, request } from './support/lease-stage.ts';
+
+let stage: LeaseStage;
+beforeAll(async () => {
+  stage = await LeaseStage.start();
+  await stage.store().claim(request('held'));
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+interface Stored {
+  readonly version: string;
+  readonly floor: string;
+}
+
+async function stored(): Promise<Stored | undefined> {
+  const columns = 'CAST(l.version AS CHAR) AS version, CAST(f.fence AS CHAR) AS floor, l.holder';
+  const text = `SELECT ${columns} FROM holdfast_locks l, holdfast_floor f WHERE l.name = 'held'`;
+  return (await stage.query<Stored>(text))[0];
+}
+
+/** A proxy that shares connections may lose what the store has set in its session. */
+describe.each(['STRICT_ALL_TABLES', ''])('a write in a session whose sql_mode is "%s"', (mode) => {
+  const write = async (row: Partial<Stored>): Promise<unknown> => {
+    const before = await stored();
+    const { version, floor } = { ...before, ...row };
+    const tx = await stage.admin.getConnection();
+    try {
+      await tx.query('SET SESSION sql_mode = ?', [mode]);
+      const columns = [version, '7', floor, '1', 'another', 1, 1, 1, '', null];
+      const { WRITE } = statementsFor(new Schema());
+      return await tx.execute(WRITE, [
+        JSON.stringify([
+          ['held', ...columns],
+          ['new', null, ...columns.slice(1)],
+        ]),
+      ]);
+    } finally {
+      await tx.query('SET SESSION sql_mode = DEFAULT');
+      tx.release();
+    }
+  };
+
+  it.each([
+    ['the lock has changed since it was read', { version: '1' }],
+    ['the floor of the fences has risen since it was read', { floor: '-1' }],
+  ])('fails when %s, and writes none of its rows', async (_when, row) => {
+    const before = await stored();
+    await expect(write(row)).rejects.toMatchObject({ errno: 1690 });
+    expect(await stored()).toEqual(before);
+    expect(await stage.query("SELECT 1 FROM holdfast_locks WHERE name IN ('new', '')")).toEqual([]);
+  });
+});
