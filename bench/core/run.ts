@@ -47,18 +47,17 @@ async function uncontended(): Promise<void> {
   report('uncontended acquire + release', figure, '≤ 4 ×', median(ratios) <= 4);
 }
 
-const HAND_OVERS = 10_000;
+const HANDOFFS = 10_000;
 
 /**
  * The time of one handoff, from the release of one waiter's hold to that of the next, while at
- * least so many wait behind it: twice as many stand in line, and only the first half of them is
- * timed.
+ * least `waiters` wait behind it: twice as many are queued, and only the first half of them is timed.
  */
-async function handOver(waiters: number): Promise<number> {
+async function handoffMs(waiters: number): Promise<number> {
   const locks = createLocks(memoryStore({ queueMax: 2 * waiters }), { waitMs: 86_400_000 });
   const lock = locks.mutex('bench');
   let spentMs = 0;
-  for (let left = HAND_OVERS; left > 0; left -= waiters) {
+  for (let left = HANDOFFS; left > 0; left -= waiters) {
     const blocker = await lock.acquire();
     let served = 0;
     const line = Array.from({ length: 2 * waiters }, async () => {
@@ -76,21 +75,21 @@ async function handOver(waiters: number): Promise<number> {
     await Promise.all(line);
   }
   await locks.close();
-  return (spentMs * 1e6) / HAND_OVERS;
+  return (spentMs * 1e6) / HANDOFFS;
 }
 
 async function handoffCheck(): Promise<void> {
-  await handOver(10);
-  await handOver(10_000);
+  await handoffMs(10);
+  await handoffMs(10_000);
   const ratios: number[] = [];
   const times: number[] = [];
   for (let round = 0; round < 3; round += 1) {
-    const [few, many] = [await handOver(10), await handOver(10_000)];
+    const [few, many] = [await handoffMs(10), await handoffMs(10_000)];
     times.push(many);
     ratios.push(many / few);
   }
   const figure = `${median(times).toFixed(0)} ns, ${median(ratios).toFixed(2)} × with 10`;
-  report('one hand-over with 10,000 waiters', figure, '≤ 1.5 ×', median(ratios) <= 1.5);
+  report('one handoff with 10,000 waiters', figure, '≤ 1.5 ×', median(ratios) <= 1.5);
 }
 
 interface Resources {

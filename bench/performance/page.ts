@@ -78,11 +78,11 @@ function aheadPart(data: PerformanceData): string {
 }
 
 const INTRO = `
-  What a lock costs, beside other packages and beside floors. A floor is the least that a careful
-  person would write with the commands of the same server: scripts are loaded and statements are
-  prepared by name. A floor has no renewal and detects no loss, and only those under "Handing a lock
-  on" wait. Servers, clients and workers share one machine: compare within a table, and do not carry
-  the figures over to another machine.`;
+  What a lock costs, compared with other packages and with floors. A floor is the least code that a
+  careful person would write with the commands of the same server: scripts are loaded and statements
+  are prepared by name. A floor has no renewal and detects no loss; only the floors under "Handoff"
+  wait. Servers, clients and workers share one machine: compare within a table, and do not carry the
+  figures over to another machine.`;
 const HANDOFF = `
   Processes pass one lock around, and each holds it for some milliseconds. Measured is the time from
   the release in one process until another process, which was waiting, holds the lock. The floors
@@ -121,7 +121,7 @@ export function performancePage(data: PerformanceData): string {
     '## Many locks at once',
     'Tasks of one process, each with a lock of its own: pairs of acquire and release a second.',
     ...data.throughput.map((curves) => curvesPart('Throughput', '/s', 'tasks', curves)),
-    '## Handing a lock on',
+    '## Handoff',
     paragraph(HANDOFF),
     ...data.handoff.map((curves) => curvesPart('Handoff', ' µs', 'waiting', curves)),
     '## While waiting',

@@ -39,7 +39,7 @@ function start(...args: string[]): {
 }
 
 /** From the call of release in one process to the grant in another, with two that always want it. */
-export async function handOver(folder: string): Promise<Finding[]> {
+export async function handoffs(folder: string): Promise<Finding[]> {
   const locks = createLocks(sqliteStore(`${folder}/pass.db`));
   const hold = await locks.mutex('passed on').acquire();
   const workers = [1, 2].map(() => start(`${folder}/pass.db`, 'pass', String(TURNS)));
@@ -58,10 +58,10 @@ export async function handOver(folder: string): Promise<Finding[]> {
     .flatMap((turn, n) => (turns[n]?.worker === turn.worker ? [] : [turn.fromMs - (turns[n]?.toMs ?? 0)]));
   const p50 = median(gaps);
   const p99 = [...gaps].sort((a, b) => a - b)[Math.floor(gaps.length * 0.99)] ?? Number.NaN;
-  const value = `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${gaps.length} hand-overs`;
+  const value = `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${gaps.length} handoffs`;
   return [
     {
-      what: 'hand-over between processes',
+      what: 'handoff between processes',
       value,
       target: 'p50 ≤ 5 ms',
       met: p50 <= 5 && gaps.length > TURNS,

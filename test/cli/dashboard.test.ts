@@ -110,7 +110,10 @@ describe.concurrent('holdfast dashboard', () => {
     const authorization = `Bearer ${PROGRAM_TOKEN}`;
     const metrics = await fetch(`${url}/metrics`, { headers: { authorization } });
     expect([metrics.status, metrics.headers.get('set-cookie')]).toEqual([200, null]);
-    expect((await session(url, { authorization }))[1]).toMatchObject({ who: 'program' });
+    // A program that collects metrics needs no more than to read.
+    expect((await session(url, { authorization }))[1]).toMatchObject({ who: 'program', role: 'read' });
+    const headers = { authorization, 'content-type': 'application/json' };
+    expect((await fetch(`${url}/api/evict`, { method: 'POST', headers, body: '{}' })).status).toBe(403);
     expect((await session(url, { authorization: `${authorization}x` }))[0]).toBe(403);
     // A URL that is opened with a Bearer token opens no session, and is not used up.
     const answer = await fetch(urls()[0] ?? '', { headers: { authorization }, redirect: 'manual' });
@@ -136,6 +139,13 @@ describe.concurrent('holdfast dashboard', () => {
       expect(await statusFor(host), host).toBe(403);
   });
 
+  it('answers at another loopback address that it was told to listen on', async () => {
+    const { url, signIn } = await open(['--host', '127.0.0.2']);
+    expect(new URL(url).hostname).toBe('127.0.0.2');
+    const cookie = await signIn();
+    expect((await session(url, { cookie }))[0]).toBe(200);
+  });
+
   it('keeps the session to encrypted connections when a proxy with TLS is in front', async () => {
     const { urls } = await open();
     const headers = { 'x-forwarded-proto': 'https' };
@@ -155,7 +165,7 @@ describe.concurrent('holdfast dashboard', () => {
     expect((await fetch(`http://127.0.0.1:${port}/${search}`, { redirect: 'manual' })).status).toBe(303);
   });
 
-  it('goes on when connections cannot be accepted, again and again', async () => {
+  it('continues when connections repeatedly cannot be accepted', async () => {
     const server = createServer((_, response) => response.end('served'));
     const { url } = await listen(server, 0, '127.0.0.1');
     // As Node.js reports that no file descriptor is left.

@@ -75,7 +75,7 @@ describe('holdfast elect', () => {
     expect(await leader.result()).toMatchObject({ code: 5 });
   });
 
-  it('gives up its candidature when it is told to end while it waits', async () => {
+  it('gives up its candidature when it is asked to end while it waits', async () => {
     const first = await start(['elect', 'e', '--', 'sh', '-c', LEAD], env);
     await first.printed('leads e');
     const second = await start(['elect', 'e', '--', 'sh', '-c', LEAD], env);
@@ -86,7 +86,7 @@ describe('holdfast elect', () => {
     expect(await second.result()).toMatchObject({ code: 130, stdout: '' });
   });
 
-  it('has the guard of run: when holdfast is killed, the command does not go on', async () => {
+  it('has the guard of run: when holdfast is killed, the command does not continue', async () => {
     await killWhileItRuns(['elect', 'f'], env, folder.file('pid'));
   });
 

@@ -86,7 +86,7 @@ async function leaseEnd({ name, path }: Family): Promise<number> {
 
 const TERMS = ['--ttl', '3s', '--grace', '500ms'] as const;
 
-describe.concurrent('the command never goes on unlocked', () => {
+describe.concurrent('the command never continues without the lock', () => {
   it('when holdfast is killed: the command and its children end before another can hold', async () => {
     const family = await startFamily(TERMS);
     const next = later(nextHolder(family));
@@ -95,7 +95,7 @@ describe.concurrent('the command never goes on unlocked', () => {
     expect(await next).toBeGreaterThan(family.lastActiveMs());
   });
 
-  it('when holdfast is stopped past its TTL: the guard ends the command and its children', async () => {
+  it('when holdfast is paused past its TTL: the guard ends the command and its children', async () => {
     const family = await startFamily(TERMS);
     const next = later(nextHolder(family));
     family.running.child.kill('SIGSTOP');

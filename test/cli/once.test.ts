@@ -42,7 +42,7 @@ describe('holdfast once', () => {
     expect(await once(['a'], shell)).toMatchObject({ code: 0, stdout: 'ran a\n' });
   });
 
-  it('remembers for as long as it was told, a day unless set', async () => {
+  it('remembers for as long as --remember says, a day unless set', async () => {
     const HOUR_MS = 3_600_000;
     for (const [name, more, hours] of [
       ['b1', [], 24],
@@ -109,7 +109,7 @@ describe('holdfast once', () => {
     await locks.close();
   });
 
-  it('has the guard of run: when holdfast is killed, the command does not go on', async () => {
+  it('has the guard of run: when holdfast is killed, the command does not continue', async () => {
     await killWhileItRuns(['once', 'g'], env, folder.file('pid'));
   });
 

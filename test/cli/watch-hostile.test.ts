@@ -9,7 +9,7 @@ const ESC = '\u001b';
 /** What the live table itself writes: moves, and switches that it switches back. No colours. */
 const OWN_SEQUENCES = new RegExp(`${ESC}\\[(?:\\d+;1H|2J|\\?(?:1049|25|7|2026)[hl])`, 'g');
 
-it('watch shows no control sequence of a name or an owner, and goes on after an outage', async () => {
+it('watch shows no control sequence of a name or an owner, and continues after an outage', async () => {
   await using server = await startRedis();
   const client = new Redis(server.url);
   client.on('error', () => {});

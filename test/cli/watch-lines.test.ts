@@ -47,7 +47,7 @@ describe('watch in a pipe', () => {
       expect(line).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z {2}(held|waiting|gone|done) /);
   });
 
-  it('prints JSON, selects a use, says when the store is out of reach, and goes on', async () => {
+  it('prints JSON, selects a use, reports when the store cannot be reached, and continues', async () => {
     const hold = await locks.mutex('json').acquire({ metadata: { job: 'v2' }, ttlMs: 600_000 });
     const watching = await start(['watch', '--json', '--use', 'lock', 'json'], env);
     await watching.printed('"held"');

@@ -35,7 +35,7 @@ const views = [
 ];
 
 describe('the rows of the live table', () => {
-  it('have the oldest age, the lease that ends first, the greatest fence, as of now', () => {
+  it('show the age of the oldest hold, the first lease to end, and the greatest fence', () => {
     expect(rowsOf(views, 2_500)).toMatchObject([
       { name: 'b', queue: 1, ageMs: 11_500, leaseMs: 27_500, fence: 7n, owner: 'web-1' },
       { name: 'a', queue: 0, ageMs: null, leaseMs: null, fence: null, owner: 'web-2' },
@@ -44,7 +44,7 @@ describe('the rows of the live table', () => {
     expect(rowsOf(views, 60_000)[2]?.leaseMs).toBe(0);
   });
 
-  it('are sorted with the worst first, in either direction, and filtered by name and owner', () => {
+  it('are sorted worst first, or reversed, and filtered by name or owner', () => {
     const rows = rowsOf(views, 0);
     const names = (sort: Parameters<typeof sorted>[1], isReversed = false): string =>
       sorted(rows, sort, isReversed)
@@ -84,7 +84,7 @@ describe('the rows of the live table', () => {
     );
   });
 
-  it('have short durations, and cells of exactly the width', () => {
+  it('print short durations in cells of exactly the given width', () => {
     expect([null, 0, 999.9, 59_999, 3_599_000, 172_799_000, 9e8].map(brief)).toEqual([
       '-',
       '0ms',
@@ -103,25 +103,28 @@ describe('the rows of the live table', () => {
 });
 
 describe('the changes between two scans', () => {
-  const said = (changes: Changes, seen: readonly LockView[], isCut = false): string[] =>
-    changes.next(seen, isCut).map(({ change, name, claim: of }) => `${change} ${name} ${of?.id}`);
+  const changeTexts = (changes: Changes, seen: readonly LockView[], isTruncated = false): string[] =>
+    changes.next(seen, isTruncated).map(({ change, name, claim: of }) => `${change} ${name} ${of?.id}`);
 
-  it('name each claim that came, was granted or went, and nothing that was renewed', () => {
+  it('list each claim that appeared, was granted or disappeared, and no claim that was only renewed', () => {
     const changes = new Changes();
-    expect(said(changes, [lock('a', [claim('1')], [claim('2')])])).toEqual(['held a 1', 'waiting a 2']);
-    expect(said(changes, [lock('a', [claim('1', { heldForMs: 5_000 })], [claim('2')])])).toEqual([]);
-    expect(said(changes, [lock('a', [claim('2')])])).toEqual(['gone a 1', 'held a 2']);
-    expect(said(changes, [])).toEqual(['gone a 2']);
+    expect(changeTexts(changes, [lock('a', [claim('1')], [claim('2')])])).toEqual([
+      'held a 1',
+      'waiting a 2',
+    ]);
+    expect(changeTexts(changes, [lock('a', [claim('1', { heldForMs: 5_000 })], [claim('2')])])).toEqual([]);
+    expect(changeTexts(changes, [lock('a', [claim('2')])])).toEqual(['gone a 1', 'held a 2']);
+    expect(changeTexts(changes, [])).toEqual(['gone a 2']);
   });
 
-  it('call nothing gone in a scan that was cut', () => {
+  it('report no claim as gone after an incomplete scan', () => {
     const changes = new Changes();
-    said(changes, [lock('a', [claim('1')]), lock('b', [claim('2')])]);
-    expect(said(changes, [lock('a', [claim('1')])], true)).toEqual([]);
-    expect(said(changes, [lock('a', [claim('1')])])).toEqual(['gone b 2']);
+    changeTexts(changes, [lock('a', [claim('1')]), lock('b', [claim('2')])]);
+    expect(changeTexts(changes, [lock('a', [claim('1')])], true)).toEqual([]);
+    expect(changeTexts(changes, [lock('a', [claim('1')])])).toEqual(['gone b 2']);
   });
 });
 
-it('the store rests four times as long as a scan took, from one second to a minute', () => {
+it('the pause after a scan is four times its duration, at least 1 s and at most 1 min', () => {
   expect([0, 100, 250, 2_000, 20_000].map(restMs)).toEqual([1_000, 1_000, 1_000, 8_000, 60_000]);
 });

@@ -41,7 +41,7 @@ describe('a claim', () => {
     expect(calls).toEqual(['claim', 'dropped']);
   });
 
-  it('that reaches the server after its release is removed all the same', async () => {
+  it('that reaches the server after its release is still removed', async () => {
     const { clock, store, locks: others } = makeWorld();
     let arrive = async (): Promise<void> => {};
     const slow: Store = Object.assign(connectionTo(store), {

@@ -136,7 +136,7 @@ describe('the text of a loss', () => {
     expect((hold.signal.reason as HoldLostError).message).toMatch(/its time ran out$/);
   });
 
-  it('does not blame a block that was none, beside a hold with a longer TTL', async () => {
+  it('does not blame an event loop that was not blocked, next to a hold with a longer TTL', async () => {
     const { locks, clock } = makeWorld();
     const own = locks();
     const stalls: unknown[] = [];

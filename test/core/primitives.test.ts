@@ -260,7 +260,7 @@ describe('once', () => {
     await expect(run).rejects.toMatchObject({ code: 'HOLD_LOST', value: 1 });
   });
 
-  it('goes on waiting when its read fails', async () => {
+  it('keeps waiting when its read fails', async () => {
     const { locks, faulty, clock } = makeWorld();
     const first = outcomeOf(locks().once('report', () => clock.sleep(5_000)));
     await clock.settle();

@@ -133,7 +133,7 @@ describe('a queue whose notes do not fit into one answer', () => {
 });
 
 describe('while the database is full', () => {
-  it('holds are renewed, also new ones, and a release hands the lock on', async () => {
+  it('holds are renewed, also new ones, and a release hands the lock off', async () => {
     // The client stops asking a host after three refusals, so the member is named three times.
     const host = `http://${cluster.addresses[0]}`;
     const store = etcdStore(cluster.client({ hosts: [host, host, host] }));

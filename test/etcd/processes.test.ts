@@ -55,7 +55,7 @@ describe.concurrent('a process that holds a lock of etcd', () => {
     expect(hold.fence).toBeGreaterThan(fence);
   });
 
-  it('row 1: sleeps longer than the TTL, and another process holds before it wakes', async () => {
+  it('row 1: is paused for longer than the TTL, and another process holds before it resumes', async () => {
     const { child, fence } = await startHolder('stopped', 'stay');
     child.kill('SIGSTOP');
     const hold = await open().mutex('stopped').acquire();
@@ -73,7 +73,7 @@ describe.concurrent('a process that holds a lock of etcd', () => {
     await (await open().mutex('left').acquire()).release();
   });
 
-  it('closes the store, goes on, and ends by itself', async () => {
+  it('closes the store, continues, and exits by itself', async () => {
     expect(await closeAndExit(`etcd://${cluster.addresses.join(',')}`)).toBe(EXITED_AT_ONCE);
   });
 });

@@ -163,7 +163,7 @@ describe.concurrent('leases', () => {
 });
 
 describe.concurrent('queues', () => {
-  it('of several tries of one tick the first one wins', async () => {
+  it('of several tryAcquire calls of one tick, the first is granted', async () => {
     const locks = open();
     for (let round = 0; round < 30; round += 1) {
       const lock = locks.mutex(`tries-${round}`);

@@ -80,7 +80,7 @@ describe.concurrent('examples/customer-jobs.ts', () => {
 });
 
 describe.concurrent('examples/leader.ts', () => {
-  it('has one leader, and another when that one is stopped or is told to end', async () => {
+  it('has one leader, and another when that one is paused or asked to end', async () => {
     const pods = new Map(
       ['a', 'b', 'c'].map((name) => [
         name,

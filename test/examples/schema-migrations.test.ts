@@ -57,7 +57,7 @@ function writeKnexMigration(): void {
   writeFileSync(`${knexFolder}/0001_accounts.cjs`, text);
 }
 
-/** A new database: its URL, and the same behind the pooler in transaction mode. */
+/** Creates a database. Returns its direct URL and its URL through the transaction pooler. */
 async function database(): Promise<{ direct: string; pooled: string }> {
   const direct = await server.createDatabase();
   const pooled = new URL(direct);
@@ -75,7 +75,7 @@ async function query(url: string, text: string): Promise<unknown[]> {
   }
 }
 
-/** Two instances behind the pooler and one beside it, started together: all of them go on. */
+/** Starts two instances through the pooler and one directly; expects one migration and three starts. */
 async function expectOneMigration(start: (url: string) => Program): Promise<string> {
   const { direct, pooled } = await database();
   const instances = [pooled, direct, pooled].map(start);
@@ -84,7 +84,7 @@ async function expectOneMigration(start: (url: string) => Program): Promise<stri
   return direct;
 }
 
-describe.concurrent('three instances start together, one migrates, all go on', () => {
+describe.concurrent('of three instances started together, one migrates and all three start', () => {
   it('examples/migrate-drizzle.ts', async () => {
     const start = (url: string) => startExample('migrate-drizzle', [drizzleFolder], { DATABASE_URL: url });
     await expectOneMigration(start);
@@ -94,7 +94,7 @@ describe.concurrent('three instances start together, one migrates, all go on', (
     await expectOneMigration((url) => startExample('migrate-kysely', [], { DATABASE_URL: url }));
   });
 
-  it('examples/migrate-knex.ts, also when a process that died has left the lock of Knex', async () => {
+  it('examples/migrate-knex.ts, also when a dead process has left the lock of Knex set', async () => {
     const start = (url: string) => startExample('migrate-knex', [knexFolder], { DATABASE_URL: url });
     const url = await expectOneMigration(start);
     await query(url, 'UPDATE knex_migrations_lock SET is_locked = 1');

@@ -75,7 +75,7 @@ describe('openLocks connects', () => {
     await Promise.all(all);
   });
 
-  it('unless it is told not to', async () => {
+  it('unless connect is false', async () => {
     const all = [...networkUrls(REFUSED), ...networkUrls(silentHost())].map(async (url) => {
       const locks = await openLocks(url, { connect: false });
       await locks.close();

@@ -11,7 +11,7 @@ describe.concurrent('killed holders', () => {
     const { tookMs, ttlMs } = await killHolders({
       kind: 'redis',
       deaths: 8,
-      lanes: 4,
+      locksAtOnce: 4,
       seed: 1,
       script: compiled(HOLDER),
     });
@@ -24,7 +24,7 @@ describe.concurrent('killed holders', () => {
     const { late } = await killHolders({
       kind: 'redis',
       deaths: 2,
-      lanes: 2,
+      locksAtOnce: 2,
       seed: 1,
       holderTtlMs: 8_000,
       script: compiled(HOLDER),

@@ -162,7 +162,7 @@ describe('waiting', () => {
 });
 
 describe('rows', () => {
-  it('are pruned when their claims are over, and fences go on above those of pruned rows', async () => {
+  it('are pruned when their claims are over, and fences stay above those of pruned rows', async () => {
     const url = await stage.server.createDatabase();
     const [store, admin] = [stage.store({ url }), stage.pool(url).promise()];
     const high = 2n ** 60n;

@@ -16,7 +16,7 @@ it('reads all parts of a URL, percent-decoded', () => {
   });
 });
 
-it('has the usual host and port, no encryption and the usual prefix unless told', () => {
+it('has the usual host and port, no encryption and the usual prefix unless set', () => {
   const { settings, prefix } = parseMysqlUrl('mysql:///db?socket=/run/mysqld.sock');
   expect(settings).toMatchObject({
     host: 'localhost',

@@ -37,7 +37,7 @@ interface Contender {
 }
 
 /** A promise, and the call that resolves it. */
-function gate(): { opened: Promise<void>; open: () => void } {
+function latch(): { opened: Promise<void>; open: () => void } {
   let open = (): void => {};
   const opened = new Promise<void>((resolve) => {
     open = resolve;
@@ -47,7 +47,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
 
 /** A section with an AbortSignal. */
 async function underSignal(signal: AbortSignal, onHeld: (section: Section) => void): Promise<void> {
-  const { opened, open } = gate();
+  const { opened, open } = latch();
   onHeld({ isTold: () => signal.aborted, end: open });
   await opened;
 }
@@ -89,7 +89,7 @@ const CONTENDERS: readonly Contender[] = [
       };
       const mutex = new Mutex(client as never, lock, { lockTimeout: TTL_MS, onLockLost });
       await mutex.acquire();
-      const { opened, open } = gate();
+      const { opened, open } = latch();
       onHeld({ isTold: () => isTold, end: open });
       await opened;
       await mutex.release();
@@ -112,7 +112,7 @@ const CONTENDERS: readonly Contender[] = [
       const redis = { driver: verrouStore({ connection: connection as never }) };
       const held = new Verrou({ default: 'redis', stores: { redis } }).createLock(lock, TTL_MS);
       await held.acquire({ retry: { timeout: 20_000 } });
-      const { opened, open } = gate();
+      const { opened, open } = latch();
       // It has no signal and no callback. A program can only ask whether the time that it asked for is over.
       onHeld({ isTold: () => false, end: open });
       await opened;

@@ -181,7 +181,7 @@ describe('looking at advisory locks', () => {
     await expect(listed()).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   });
 
-  it('takes one lock from another process, which is told, and leaves its other locks', async () => {
+  it('takes one lock from another process, which is notified, and leaves its other locks', async () => {
     const [a, b] = [stage.locks(), stage.locks()];
     const hold = await a.mutex('evict:1').acquire();
     const kept = await a.mutex('evict:2').acquire();

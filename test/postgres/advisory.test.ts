@@ -128,7 +128,7 @@ it('opens by URL', async () => {
   await expect(openLocks(`${stage.url}?mode=advice`)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });
 
-it('a process that closes it goes on, and ends by itself', async () => {
+it('a process that closes it continues, and exits by itself', async () => {
   expect(await closeAndExit(`${stage.url}?mode=advisory`)).toBe(EXITED_AT_ONCE);
 });
 

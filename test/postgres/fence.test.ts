@@ -274,7 +274,7 @@ describe.each(['REPEATABLE READ', 'SERIALIZABLE'])('a fence at %s', (level) => {
     },
   );
 
-  it('goes on when the earlier holder rolled back', async () => {
+  it('continues when the earlier holder rolled back', async () => {
     const name = `${level} undone`;
     const [old, next] = [await begin(), await begin(`ISOLATION LEVEL ${level}`)];
     await bindFence(old, { name, fence: 1n });

@@ -57,7 +57,7 @@ describe('by URL', () => {
     expect(await stage.query('SELECT name FROM by_url.locks')).toEqual([{ name: 'x' }]);
   });
 
-  it('a process that closes it goes on, and ends by itself', async () => {
+  it('a process that closes it continues, and exits by itself', async () => {
     expect(await closeAndExit(`${stage.url}?mode=lease&schema=by_url`)).toBe(EXITED_AT_ONCE);
   });
 

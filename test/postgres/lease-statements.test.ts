@@ -97,7 +97,7 @@ it('readers behind a writer are granted together, also more than one call wakes'
     await Promise.all(holds.map((hold) => hold.release()));
     return tookMs;
   };
-  // Whoever gave the lock up looks again after five seconds; they need not wait for that.
+  // The process that released checks again after five seconds; the waiters must not depend on that.
   expect(await shortest(4_500, enter)).toBeLessThan(4_500);
 });
 

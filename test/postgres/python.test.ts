@@ -63,7 +63,7 @@ function startPython(waitS: number, mode = '') {
 }
 
 describe('the example in Python', () => {
-  it('holds beyond its TTL, excludes the library, and hands the lock over', async () => {
+  it('holds beyond its TTL, excludes the library, and hands the lock off', async () => {
     const python = startPython(10);
     const fence = BigInt((await python.printed('held')).split(' ')[1] ?? 0);
     const locks = stage.locks();

@@ -151,7 +151,7 @@ describe('a lock in a transaction', () => {
 });
 
 describe('after a lock in a transaction was not had', () => {
-  it('row 45: the transaction goes on, with its lock_timeout and what it wrote before', async () => {
+  it('row 45: the transaction continues, with its lock_timeout and what it wrote before', async () => {
     const [a, b] = [await begin(), await begin()];
     await b.query("SET lock_timeout = '7s'");
     await b.query('CREATE TABLE kept (n int)');

@@ -41,16 +41,16 @@ class ModelNode {
 
 /** Commands in transit, delivered in any order that keeps the order of each connection. */
 class Network {
-  readonly #lanes: Array<Array<() => void>> = [];
+  readonly #connections: Array<Array<() => void>> = [];
 
   connect(model: ModelNode, label: string): RedlockNode {
-    const lane: Array<() => void> = [];
-    this.#lanes.push(lane);
+    const pending: Array<() => void> = [];
+    this.#connections.push(pending);
     const send = <T>(work: () => T): Promise<T> =>
       new Promise((resolve) => {
-        lane.push(() => {
+        pending.push(() => {
           const answer = work();
-          lane.push(() => resolve(answer));
+          pending.push(() => resolve(answer));
         });
       });
     const unused = (): never => {
@@ -74,7 +74,7 @@ class Network {
 
   /** False when nothing is in transit. */
   deliverOne(dice: SeededRandom): boolean {
-    const busy = this.#lanes.filter((lane) => lane.length > 0);
+    const busy = this.#connections.filter((pending) => pending.length > 0);
     if (busy.length === 0) return false;
     dice.pick(busy).shift()?.();
     return true;

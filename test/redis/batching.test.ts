@@ -85,7 +85,7 @@ async function atRest(): Promise<{ commands: number; bytes: number }> {
 
 it('the commands and memory of a handoff do not grow with the queue', async () => {
   const { admin, server } = stage;
-  const handOverCommands: number[] = [];
+  const handoffCommands: number[] = [];
   for (const waiters of [10, 10_000]) {
     const locks = await stage.locks('ioredis', server.url, { waitMs: 120_000 });
     const name = `long-${waiters}`;
@@ -123,12 +123,12 @@ it('the commands and memory of a handoff do not grow with the queue', async () =
     await hold.release();
     await settled;
     const after = await numbers();
-    handOverCommands.push((after.commands - full.commands) / (handoffs + 1));
+    handoffCommands.push((after.commands - full.commands) / (handoffs + 1));
     controller.abort();
     await Promise.all(all);
     await locks.close();
   }
-  const [few = 0, many = 0] = handOverCommands;
+  const [few = 0, many = 0] = handoffCommands;
   expect(many).toBeLessThanOrEqual(few * 1.5);
   expect(many).toBeLessThanOrEqual(45);
 }, 60_000);

@@ -14,7 +14,7 @@ import { redisStore } from '../../src/stores/redis/index.ts';
 import { findProgram } from '../../src/torture/servers/find.ts';
 import { freePorts } from '../../src/torture/servers/ports.ts';
 import { startRedis } from '../../src/torture/servers/redis.ts';
-import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
+import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
@@ -28,12 +28,12 @@ afterAll(async () => {
   rmSync(dir, { recursive: true });
 });
 
-/** Acquires, waits, hands the lock on, counts and inspects: enough to see that a client works. */
+/** A smoke test of one client: acquires, waits, hands off, inspects, lists and takes permits. */
 async function smoke(a: Locks, b: Locks, name: string): Promise<void> {
   const hold = await a.mutex(name).acquire();
   expect(await b.mutex(name).tryAcquire()).toBeNull();
   const pending = later(b.mutex(name).acquire());
-  await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
+  await eventually('the second caller waits', async () => (await a.inspect(name)).waiters.length === 1);
   await hold.extend();
   await hold.release();
   const next = await pending;
@@ -48,7 +48,7 @@ async function smoke(a: Locks, b: Locks, name: string): Promise<void> {
   await Promise.all(permits.map((permit) => permit.release()));
 }
 
-it.each(LIBRARIES_BEFORE)('%s works', async (library) => {
+it.each(PREVIOUS_LIBRARIES)('the previous major version %s works', async (library) => {
   const [a, b] = await Promise.all([
     stage.locks(library, stage.server.url),
     stage.locks(library, stage.server.url),
@@ -56,7 +56,7 @@ it.each(LIBRARIES_BEFORE)('%s works', async (library) => {
   await smoke(a, b, `smoke ${library}`);
 });
 
-it('the key prefix of the client comes before ours', async () => {
+it('the key prefix of the client is put before the prefix of the store', async () => {
   const clients = [1, 2].map(() => new Redis(stage.server.url, { keyPrefix: 'app:' }));
   const [a, b] = clients.map((client) => createLocks(redisStore(client, { prefix: 'locks:' })));
   await smoke(a as Locks, b as Locks, 'prefixed');
@@ -75,7 +75,7 @@ it('a client with autopipelining works', async () => {
   for (const client of clients) client.disconnect();
 });
 
-it('with an empty prefix, list shows our locks and strings that expire; patterns are literal', async () => {
+it('with an empty prefix, list yields our locks and expiring strings; patterns are literal', async () => {
   const locks = await stage.locks('ioredis', stage.server.url, { prefix: '' });
   await stage.admin.set('data', 'that nobody locks');
   await stage.admin.lpush('list', 'of something');
@@ -97,7 +97,7 @@ it('with an empty prefix, list shows our locks and strings that expire; patterns
   await stage.admin.del('data', 'list', 'theirs');
 });
 
-it('a user without the right to subscribe still gets the lock, only later', async () => {
+it('a user without the right to subscribe still acquires the lock, by polling', async () => {
   await stage.admin.call('ACL', 'SETUSER', 'deaf', 'on', '>deaf', '~*', 'resetchannels', '+@all');
   const url = stage.server.url.replace('redis://', 'redis://deaf:deaf@');
   const [a, b] = await Promise.all([
@@ -106,7 +106,7 @@ it('a user without the right to subscribe still gets the lock, only later', asyn
   ]);
   const hold = await a.mutex('deaf').acquire();
   const pending = later(b.mutex('deaf').acquire());
-  await eventually('it waits', async () => (await a.inspect('deaf')).waiters.length === 1);
+  await eventually('the second caller waits', async () => (await a.inspect('deaf')).waiters.length === 1);
   await hold.release();
   await (await pending).release();
 });
@@ -120,7 +120,7 @@ it('a client with lazyConnect is connected by the first command', async () => {
   client.disconnect();
 });
 
-it('a client that is closed or was never opened is an error at once, and nothing was done', async () => {
+it('a client that is closed or was never connected fails at once, with applied: no', async () => {
   const closed = new Redis(stage.server.url);
   await closed.quit();
   await eventually('it is closed', () => closed.status === 'end');
@@ -154,7 +154,7 @@ describe('opened from a URL', () => {
     });
   });
 
-  it('a server that cannot be reached is a StoreError in time, without a crash or a hang', async () => {
+  it('an unreachable server rejects with a StoreError within waitMs', async () => {
     const [port] = await freePorts(1);
     const locks = await openLocks(`redis://127.0.0.1:${port}`, { connect: false });
     await expect(locks.mutex('x').acquire({ waitMs: 500 })).rejects.toMatchObject({
@@ -226,7 +226,7 @@ it('TLS: with a client that trusts the certificate, and from a rediss:// URL', a
 }, 120_000);
 
 it.each(LIBRARIES)('a server older than 6.2 is refused (%s)', async (library) => {
-  // An old server, as far as the check goes: it answers INFO with its version.
+  // A fake server that answers INFO with an old version.
   const info = 'redis_version:6.0.16\r\nloading:0\r\nmaxmemory_policy:noeviction\r\n';
   const server = createServer((socket) => {
     socket.on('error', () => {});

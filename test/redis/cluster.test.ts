@@ -7,10 +7,10 @@ import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
 import { freePorts } from '../../src/torture/servers/ports.ts';
-import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
+import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { closeAndExit, EXITED_AT_ONCE, outputOf } from '../support/process/close-and-exit.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
-import { handedOver } from '../support/waiting/handed-over.ts';
+import { measureHandoff } from '../support/waiting/handoff.ts';
 import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
 
 let stage: ClusterStage;
@@ -68,18 +68,18 @@ it('each slot has a counter of its own', async () => {
   expect(counters).toHaveLength(slots.size);
 });
 
-describe.each([...LIBRARIES, ...LIBRARIES_BEFORE])('under %s', (library) => {
-  it('acquires, waits, hands the lock on, counts, lists and evicts', async () => {
+describe.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])('under %s', (library) => {
+  it('acquires, waits, hands off, counts, lists and evicts', async () => {
     const [a, b] = [await stage.locks(library), await stage.locks(library)];
     for (const name of [`smoke ${library} {x}`, `smoke ${library} y`, `smoke ${library} z`]) {
-      const handOver = async (): Promise<number> => {
+      const handoffMs = async (): Promise<number> => {
         const hold = await a.mutex(name).acquire();
         expect(await b.mutex(name).tryAcquire()).toBeNull();
-        const { tookMs, next } = await handedOver(a, b, name, hold);
+        const { tookMs, next } = await measureHandoff(a, b, name, hold);
         expect(await a.evict(name, { id: next.id })).toBe(true);
         return tookMs;
       };
-      expect(await shortest(400, handOver)).toBeLessThan(400);
+      expect(await shortest(400, handoffMs)).toBeLessThan(400);
     }
     const permits = await Promise.all(
       [1, 2].map(() => a.semaphore(`${library} s`, { permits: 2 }).acquire()),
@@ -154,7 +154,7 @@ it('the key prefix of a Cluster client comes before ours', async () => {
 });
 
 it.each(LIBRARIES)(
-  'under %s, every claim settles and the process goes on when the owner closes the client',
+  'under %s, every claim settles and the process keeps running when the owner closes the client',
   async (library) => {
     const script = fileURLToPath(new URL('./support/close-client-program.ts', import.meta.url));
     const addresses = JSON.stringify(stage.cluster.addresses);
@@ -255,9 +255,9 @@ it('works with the rights that the documentation lists', async () => {
     Locks,
     Locks,
   ];
-  const handOver = async (): Promise<number> => {
+  const handoffMs = async (): Promise<number> => {
     const hold = await a.mutex('least {x}').acquire({ metadata: { a: 1 } });
-    const { tookMs, next } = await handedOver(a, b, 'least {x}', hold);
+    const { tookMs, next } = await measureHandoff(a, b, 'least {x}', hold);
     const listed = [];
     for await (const view of b.list('least')) listed.push(view.name);
     expect(listed).toEqual(['least {x}']);
@@ -267,7 +267,7 @@ it('works with the rights that the documentation lists', async () => {
     expect((await callsOf('ping')) - pings).toBe(1);
     return tookMs;
   };
-  expect(await shortest(400, handOver)).toBeLessThan(400);
+  expect(await shortest(400, handoffMs)).toBeLessThan(400);
   await Promise.all([a.close(), b.close()]);
   for (const client of clients) client.disconnect();
 });
@@ -286,7 +286,7 @@ describe('opened from a URL', () => {
     await eventually('they are gone', async () => (await connections()) <= before);
   });
 
-  it('a process that closes its locks goes on, and ends by itself', async () => {
+  it('a process that closes its locks continues, and exits by itself', async () => {
     expect(await closeAndExit(stage.cluster.url)).toBe(EXITED_AT_ONCE);
   });
 

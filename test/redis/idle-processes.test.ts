@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LIBRARIES, LIBRARIES_BEFORE } from '../support/clients/redis-clients.ts';
+import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { outputOf } from '../support/process/close-and-exit.ts';
 import { type RedisCluster, startRedisCluster } from '../support/servers/redis-cluster.ts';
 import { type RedisNodes, startRedisNodes } from '../support/servers/redis-nodes.ts';
@@ -44,7 +44,7 @@ describe.concurrent('a program that has nothing left to do ends without close', 
     },
   );
 
-  it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+  it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
     'through its own client of %s, which it has closed',
     async (library) => {
       expect(await outputOf(USER_CLIENT, [nodes.urls[0] ?? '', library])).toBe('done and ended');

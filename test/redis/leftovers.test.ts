@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/clients/redis-clients.ts';
+import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
@@ -24,7 +24,7 @@ async function heapBytes(): Promise<number> {
   return process.memoryUsage().heapUsed;
 }
 
-it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
   'nothing is left at the server of a connection that was being made when the store was closed, under %s',
   async (library) => {
     const connections = async (): Promise<number> =>

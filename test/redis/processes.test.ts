@@ -30,7 +30,7 @@ it('twenty processes that read and write a file under one lock lose none of 2,00
   expect(readFileSync(path, 'utf8')).toBe('2000');
 }, 120_000);
 
-it('a process that closes its locks goes on, and ends by itself', async () => {
+it('a process that closes its locks continues, and exits by itself', async () => {
   expect(await closeAndExit(stage.server.url)).toBe(EXITED_AT_ONCE);
 });
 

@@ -164,7 +164,7 @@ it('dead waiters are skipped at once: the server knows that they are not subscri
   await next.release();
 });
 
-it('a stopped waiter delays the queue by a few seconds, and not by its lease', async () => {
+it('a paused waiter delays the queue by a few seconds, and not by its lease', async () => {
   const name = 'stopped-waiter';
   const locks = await stage.locks('ioredis', stage.server.url);
   const hold = await locks.mutex(name).acquire();

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../support/clients/redis-clients.ts';
+import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { type Stage, startStage } from './support/stage.ts';
 
 let stage: Stage;
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
   'a server is checked again after a reconnect between two commands, under %s',
   async (library) => {
     const { client, close } = await openClient(library, stage.proxyUrl);

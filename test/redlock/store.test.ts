@@ -21,7 +21,7 @@ const commandsAt = async (admin: Redis): Promise<number> =>
   Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1]);
 
 describe.each(LIBRARIES)('under %s', (library) => {
-  it('acquires, waits, hands the lock on, inspects and lists', async () => {
+  it('acquires, waits, hands off, inspects and lists', async () => {
     const [a, b] = [
       await stage.process({ renewEveryMs: 800 }, library),
       await stage.process({ renewEveryMs: 800 }, library),
@@ -41,7 +41,7 @@ describe.each(LIBRARIES)('under %s', (library) => {
     for await (const view of a.locks.list(name)) listed.push(view.name);
     expect(listed).toEqual([name]);
     expect(await b.locks.evict(name, { id: next.id })).toBe(true);
-    await eventually('the holder is told', () => next.signal.aborted);
+    await eventually('the holder is notified', () => next.signal.aborted);
     await eventually('nothing is left', async () => (await stage.keys(name)) === 0);
   });
 });
@@ -65,7 +65,7 @@ it('a waiter is not woken by its own vote of a minority, which it takes back', a
 
 it('a waiter of another process is woken by a release, and not by its own timer', async () => {
   const [a, b] = [await stage.process(), await stage.process()];
-  const handOver = async (): Promise<number> => {
+  const handoffMs = async (): Promise<number> => {
     const hold = await a.locks.mutex('woken').acquire();
     const pending = later(b.locks.mutex('woken').acquire());
     await sleep(150);
@@ -77,7 +77,7 @@ it('a waiter of another process is woken by a release, and not by its own timer'
     return tookMs;
   };
   // Its own timer would fire after three seconds.
-  expect(await shortest(500, handOver)).toBeLessThan(500);
+  expect(await shortest(500, handoffMs)).toBeLessThan(500);
 });
 
 it('a hundred waiters of one process send almost no commands while the lock is held', async () => {
@@ -262,7 +262,7 @@ describe('opened from a URL', () => {
     await eventually('they are gone', async () => (await connections()) <= before);
   });
 
-  it('a process that closes its locks goes on, and ends by itself', async () => {
+  it('a process that closes its locks continues, and exits by itself', async () => {
     expect(await closeAndExit(`redlock://${hosts()}`)).toBe(EXITED_AT_ONCE);
   });
 

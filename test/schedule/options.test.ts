@@ -8,6 +8,8 @@ import { createLocks, memoryStore } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
 import { postgresAdvisoryStore } from '../../src/stores/postgres/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { faultyStore } from '../../src/testing/index.ts';
+import { connectionTo } from '../support/memory/memory-connection.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './world.ts';
 
@@ -15,7 +17,7 @@ const IDLER = fileURLToPath(new URL('../support/schedule/idler.ts', import.meta.
 
 afterEach(() => vi.restoreAllMocks());
 
-describe('what a schedule is told', () => {
+describe('the options of a schedule', () => {
   const make = (options: object = {}, name = 'job', fn: unknown = () => {}): Schedule =>
     schedule(createLocks(memoryStore()), name, EVERY_MINUTE, fn as () => void, options as never);
 
@@ -91,7 +93,7 @@ describe('what a schedule is told', () => {
     expect([runs.length, clock.timers]).toEqual([0, 0]);
   });
 
-  it('warns of a run that fails where nobody listens, and of one that goes on after stop', async () => {
+  it('warns of a run that fails where nobody listens, and of one that continues after stop', async () => {
     const { clock, locks } = makeWorld();
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const own = schedule(locks(), 'job', EVERY_MINUTE, async ({ slot }) => {
@@ -106,6 +108,48 @@ describe('what a schedule is told', () => {
       [expect.stringContaining('no luck'), 'HOLDFAST_SCHEDULE'],
       [expect.stringContaining('"job" was still at work 1000 ms after'), 'HOLDFAST_DRAIN'],
     ]);
+  });
+
+  it('says nothing of a run when stop finds only a command to the store', async () => {
+    const { clock, store } = makeWorld();
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    const locks = createLocks(
+      faultyStore(connectionTo(store), () => 'hang'),
+      { clock },
+    );
+    const own = schedule(locks, 'job', EVERY_MINUTE, () => {});
+    await clock.advance(30_500);
+    const stopping = own.stop({ drainMs: 0 });
+    await clock.advance(1);
+    await stopping;
+    expect(warned).not.toHaveBeenCalled();
+    await clock.advance(MINUTE_MS);
+  });
+
+  it('warns once of a next that keeps failing in the same way', async () => {
+    const { clock, locks } = makeWorld();
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    let why: string | null = null;
+    const when = {
+      next: (after: Date) => {
+        if (why !== null) throw new Error(why);
+        return new Date(Math.floor(after.getTime() / MINUTE_MS + 1) * MINUTE_MS);
+      },
+    };
+    const own = schedule(locks(), 'job', when, () => {});
+    const texts = (): string[] => warned.mock.calls.map(([text]) => String(text));
+    why = 'no calendar';
+    await clock.advance(2 * MINUTE_MS);
+    expect(texts()).toEqual([expect.stringContaining('no calendar')]);
+    why = 'another reason';
+    await clock.advance(MINUTE_MS);
+    expect(texts().slice(1)).toEqual([expect.stringContaining('another reason')]);
+    why = null;
+    await clock.advance(MINUTE_MS);
+    why = 'another reason';
+    await clock.advance(2 * MINUTE_MS);
+    expect(texts()).toHaveLength(3);
+    await own.stop();
   });
 
   it('gives a tick its slot, its lateness, a hold with the metadata, and a rising fence', async () => {

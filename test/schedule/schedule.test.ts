@@ -109,7 +109,7 @@ describe.each(['skip', 'once'] as const)('with %s', (missed) => {
     await own.stop();
   });
 
-  it('runNow is an extra run, and not beside another', async () => {
+  it('runNow is an extra run, and never overlaps another', async () => {
     const { clock, runs, locks, job } = makeWorld();
     const [one, two] = [job(locks(), { missed }, 1_000), job(locks(), { missed }, 1_000)];
     await clock.advance(2_000);
@@ -129,7 +129,7 @@ describe.each(['skip', 'once'] as const)('with %s', (missed) => {
     await Promise.all([one.stop(), two.stop()]);
   });
 
-  it('a function that throws has run: onError is called, and the schedule goes on', async () => {
+  it('a function that throws has run: onError is called, and the schedule continues', async () => {
     const { clock, locks } = makeWorld();
     const failed: unknown[] = [];
     const make = (own: Locks): Schedule =>
@@ -169,7 +169,7 @@ describe.each(['skip', 'once'] as const)('with %s', (missed) => {
     await running.stop();
   });
 
-  it('a process that was stopped for an hour starts nothing', async () => {
+  it('a process that was paused for an hour starts nothing', async () => {
     const { clock, store, runs } = makeWorld();
     // Stopped while the last command before the start is on its way: with `skip` the claim that keeps
     // runs apart, with `once` the read after it.

@@ -65,7 +65,7 @@ describe('no slot is dropped or doubled when the clocks change', () => {
     ['Australia/Lord_Howe', '2026-04-04T06:00Z'],
     ['Australia/Lord_Howe', '2026-10-03T06:00Z'],
   ];
-  it.each(everyQuarter)('every quarter of an hour goes on in %s from %s', async (timeZone, from) => {
+  it.each(everyQuarter)('every quarter of an hour continues in %s from %s', async (timeZone, from) => {
     const startMs = Date.parse(from);
     const expected = Array.from({ length: 48 }, (_, n) =>
       new Date(startMs + (n + 1) * 900_000).toISOString().slice(5, 16),

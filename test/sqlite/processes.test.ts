@@ -11,7 +11,7 @@ const folder = temporaryFolder();
 afterEach(stopWorkers);
 afterAll(() => folder.remove());
 
-it('a process that closes it goes on, and ends by itself', async () => {
+it('a process that closes it continues, and exits by itself', async () => {
   expect(await closeAndExit(`sqlite:${folder.file('left.db')}`)).toBe(EXITED_AT_ONCE);
 });
 

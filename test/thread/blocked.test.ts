@@ -87,7 +87,7 @@ describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (st
     expect(await process.exitCode).toBe(0);
   });
 
-  it('loses its lock when the whole process is stopped, and is told in the first statement', async () => {
+  it('loses its lock when the whole process is paused, and learns of it in the first statement', async () => {
     const locks = await open(store);
     const times = { ttlMs: TTL_MS, blockMs: 1_000 };
     const { pid, report, exitCode } = await startBlocked(urls[store], times, ['thread:stopped']);

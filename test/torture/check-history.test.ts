@@ -17,7 +17,7 @@ describe('exclusion', () => {
     expect(resultOf(history().turns(20).hold(7, 5, 8, { lock: 'b' }), 'exclusion')).toBe('holds');
   });
 
-  it('finds a hold inside a longer one, and beside one that never ended', () => {
+  it('finds a hold inside a longer one, and during one that never ended', () => {
     const inside = history().turns(20).hold(5, 1_000, 2_000).hold(6, 1_100, 1_110).hold(7, 1_200, 1_210);
     const [exclusion] = checkHistory(inside.events);
     expect(exclusion).toMatchObject({
@@ -27,7 +27,7 @@ describe('exclusion', () => {
     expect(resultOf(history().acquired(5, 0, 0).hold(6, 100, 110), 'exclusion')).toBe('violated');
   });
 
-  it('ends the belief of a holder at the last moment at which it surely held', () => {
+  it('ends a hold at the last moment at which its process surely held', () => {
     const lost = (invoke: HistoryEvent['type']): HistoryBuilder =>
       history().turns(20).acquired(5, 1_000, 1_000).add(1_050, 5, invoke, 'lost').hold(6, 1_060, 1_100);
     // Noticed only after the successor had the lock.
@@ -63,7 +63,7 @@ describe('exclusion', () => {
 });
 
 describe('readers, writers and permits', () => {
-  it('lets readers overlap, and no writer beside a reader', () => {
+  it('lets readers overlap, and no writer during a read', () => {
     const readers = history().turns(10);
     for (let n = 0; n < 20; n += 1) readers.hold(n + 10, 1_000, 1_500, { value: 1 });
     expect(resultOf(readers, 'readers and writers')).toBe('holds');
@@ -131,7 +131,7 @@ describe('registers', () => {
     expect(resultOf(history().turns(20), property)).toBe('not enough');
   });
 
-  it('does not accuse the lock of a write by a process that was stopped after its last check', () => {
+  it('does not accuse the lock of a write by a process that was paused after its last check', () => {
     const stale = changes({}).change(5, 100, 500, 3, { type: 'info' });
     // Reads what the late write has left, while the lock is its own.
     expect(resultOf(stale.change(6, 600, 610, 4), 'lost updates, unfenced register')).toBe('holds');

@@ -19,7 +19,7 @@ describe('handoff time', () => {
     return history;
   };
 
-  it('holds when the next holder follows, and is violated when most wait for the TTL', () => {
+  it('holds when the next holder follows at once, and is violated when most handoffs take a TTL', () => {
     expect(resultOf(handoffs(run(), 5).quiet(0, 9_000), 'handoff time')).toBe('holds');
     const late = run().quiet(0, 90_000);
     for (let n = 0; n < 20; n += 1)
@@ -27,10 +27,10 @@ describe('handoff time', () => {
     expect(resultOf(late, 'handoff time')).toBe('violated');
   });
 
-  it('is not judged outside of a calm, or on a busy machine', () => {
+  it('is judged only in quiet periods, and not when the machine was overloaded', () => {
     expect(resultOf(handoffs(run(), 5), 'handoff time')).toBe('not enough');
     expect(resultOf(handoffs(run(), 5).quiet(0, 9_000, 400), 'handoff time')).toBe('not enough');
-    // The history of another program is one calm.
+    // A history without notes counts as one quiet period.
     expect(resultOf(handoffs(new HistoryBuilder(), 5), 'handoff time')).toBe('holds');
   });
 });
@@ -47,7 +47,7 @@ describe('dead holders', () => {
       .add(heldAgainMs, 1, 'ok', 'acquire')
       .released(1, heldAgainMs + 10);
 
-  it('are followed within the TTL and three seconds', () => {
+  it('are succeeded by the next holder within TTL + 3 s', () => {
     expect(resultOf(dead(1_200), 'dead holders')).toBe('holds');
     expect(resultOf(dead(4_200), 'dead holders')).toBe('violated');
     expect(resultOf(run().quiet(0, 20_000).turns(20), 'dead holders')).toBe('not enough');
@@ -55,7 +55,7 @@ describe('dead holders', () => {
 });
 
 describe('lost wake-ups', () => {
-  it('are found when a free lock is waited for, and nobody gets it', () => {
+  it('are reported when a lock stays free although a process waits for it', () => {
     const stuck = run()
       .quiet(0, 9_000)
       .hold(0, 10, 20)
@@ -87,7 +87,7 @@ describe('first come, first served', () => {
     return history;
   };
 
-  it('is judged where the adapter claims it', () => {
+  it('is judged when the adapter says that it is fair', () => {
     expect(resultOf(served([0, 1, 2, 3, 4]), 'first come, first served')).toBe('holds');
     expect(resultOf(served([4, 2, 0, 3, 1]), 'first come, first served')).toBe('violated');
     expect(resultOf(served([4, 2, 0, 3, 1], false), 'first come, first served')).toBe('not enough');
@@ -95,7 +95,7 @@ describe('first come, first served', () => {
 });
 
 describe('what is left over', () => {
-  it('finds a lock that is not free after the run, and data that grew with it', () => {
+  it('reports a lock that is still held after the run, and stored keys that grew with the run', () => {
     const end = (isFree: boolean, count: number): HistoryBuilder =>
       run().note(10, { kind: 'recovery', isFree, tookMs: 900 }, 'a').note(11, { kind: 'keys', count });
     expect(resultOf(end(true, 10), 'leaks')).toBe('holds');
@@ -127,7 +127,7 @@ describe('what is left over', () => {
     expect(resultOf(run(), 'heap and listeners')).toBe('not enough');
   });
 
-  it('finds processes that end by themselves, errors that nobody catches, and rejections', () => {
+  it('reports unexpected exits, uncaught exceptions and unhandled rejections', () => {
     const exited = (isExpected: boolean): HistoryBuilder =>
       run().note(10, { kind: 'exit', worker: 1, how: 'exit code 0', isExpected, processes: [1] });
     const problem = (what: Problem): HistoryBuilder =>

@@ -25,7 +25,7 @@ describe.concurrent('a hold that is lost', () => {
   it('by an eviction is reported as taken, not as the end of the session', async () => {
     const hold = await open().mutex('evicted').acquire({ renewEveryMs: 200 });
     expect(await open().evict('evicted', { id: hold.id })).toBe(true);
-    await until('the holder was not told', () => hold.signal.aborted);
+    await until('the holder was not notified', () => hold.signal.aborted);
     expect(lossOf(hold)).toBe('taken');
   });
 });

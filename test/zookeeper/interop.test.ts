@@ -61,7 +61,7 @@ describe.concurrent('kazoo and Holdfast exclude each other', () => {
     });
   }
 
-  it('hand over to each other, first come, first served', async () => {
+  it('hand off to each other, first come, first served', async () => {
     const order: string[] = [];
     const hold = await locks.mutex('one-queue').acquire();
     const theirs = kazoo.take('queue-1', 'Lock', '/locks/one-queue').then(() => order.push('theirs'));

@@ -52,7 +52,7 @@ function open(): Locks {
 }
 
 describe.concurrent('a process that holds a lock of ZooKeeper', () => {
-  it('row 6: is killed, and the next in line is in when its session ends, within a second', async () => {
+  it('row 6: is killed, and the next waiter holds within a second after its session ends', async () => {
     const { child, fence } = await startHolder('killed', 'stay');
     const waiting = later(open().mutex('killed').acquire());
     await sleep(300);
@@ -64,7 +64,7 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     expect(hold.fence).toBeGreaterThan(fence);
   });
 
-  it('row 1: sleeps longer than its session: another holds before it wakes and is told', async () => {
+  it('row 1: is paused for longer than its session: another holds before it resumes', async () => {
     const { child, fence, said } = await startHolder('stopped', 'stay');
     child.kill('SIGSTOP');
     const hold = await open().mutex('stopped').acquire();
@@ -76,7 +76,7 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     expect((await open().inspect('stopped')).holders).toHaveLength(1);
   });
 
-  it('waits and is stopped: waiters behind it go on when its session ends', async () => {
+  it('waits and is paused: waiters behind it continue when its session ends', async () => {
     const [first, third] = [open(), open()];
     const hold = await first.mutex('waiter-stopped').acquire();
     const queued = (count: number): Promise<void> =>
@@ -100,7 +100,7 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     next.assertHeld();
     expect(said).toEqual([]);
     await next.release();
-    await eventually('the stopped process goes on waiting, and holds', () => said.length > 0);
+    await eventually('the resumed process waits again, and holds', () => said.length > 0);
   });
 
   it('row 7: is not kept alive by its hold', async () => {
@@ -127,7 +127,7 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     );
   });
 
-  it('closes the store, goes on, and ends by itself', async () => {
+  it('closes the store, continues, and exits by itself', async () => {
     expect(await closeAndExit(ensemble.url)).toBe(EXITED_AT_ONCE);
   });
 });

@@ -15,10 +15,10 @@ export class ChangeLog implements ScanListener {
     this.#isJson = isJson;
   }
 
-  onScan({ views, isCut }: Scan): void {
+  onScan({ views, isTruncated }: Scan): void {
     if (this.#isOut) this.#print('back     the store answers again', { change: 'back' });
     this.#isOut = false;
-    for (const change of this.#changes.next(views, isCut)) this.#print(changeLine(change), change);
+    for (const change of this.#changes.next(views, isTruncated)) this.#print(changeLine(change), change);
   }
 
   onOutage(error: HoldfastError): void {

@@ -28,13 +28,13 @@ const KNOWN_MAX = 100_000;
 export class Changes {
   #known: ReadonlyMap<string, Known> = new Map();
 
-  /** The changes since the last call. `isCut`: locks may be missing in this scan. */
-  next(views: readonly LockView[], isCut: boolean): Change[] {
+  /** The changes since the last call. `isTruncated`: locks may be missing in this scan. */
+  next(views: readonly LockView[], isTruncated: boolean): Change[] {
     const before = this.#known;
     const now = new Map(views.flatMap(knownOf));
-    const gone = [...before].filter(([key]) => !now.has(key) && !isCut);
+    const gone = [...before].filter(([key]) => !now.has(key) && !isTruncated);
     const fresh = [...now].filter(([key, { state }]) => before.get(key)?.state !== state);
-    this.#known = isCut ? merged(before, now) : now;
+    this.#known = isTruncated ? merged(before, now) : now;
     return [
       ...gone.map(([, { state: _, ...known }]) => ({ change: 'gone' as const, ...known })),
       ...fresh.map(([, { state, ...known }]) => ({ change: state, ...known })),

@@ -47,7 +47,9 @@ function title(model: Model, prefix: string): string {
   const { scan } = model;
   if (scan !== null) {
     const waiting = scan.views.filter((view) => view.waiters.length > 0).length;
-    parts.push(`${scan.views.length}${scan.isCut ? ' (the first)' : ''} locks, ${waiting} with a queue`);
+    parts.push(
+      `${scan.views.length}${scan.isTruncated ? ' (the first)' : ''} locks, ${waiting} with a queue`,
+    );
     const everyMs = restMs(scan.tookMs) + scan.tookMs;
     if (everyMs > 2_000) parts.push(`every ${duration(everyMs)}`);
   }
@@ -98,7 +100,7 @@ function bottomLines(model: Model, columns: number): Line[] {
   if (model.question !== null) return questionLines(model.question, columns);
   const lines: Line[] = [];
   if (model.outage !== null) lines.push({ text: `Store out of reach: ${model.outage}`, style: 'red' });
-  else if (model.scan?.isCut === true)
+  else if (model.scan?.isTruncated === true)
     lines.push({ text: `Only ${LOCKS_MAX} locks are read: give a PREFIX`, style: 'yellow' });
   if (model.message !== '') lines.push({ text: model.message });
   if (model.isTyping) lines.push({ text: `/${model.filter}_` });

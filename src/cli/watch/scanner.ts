@@ -15,7 +15,7 @@ export const LOCKS_MAX = 10_000;
 export interface Scan {
   readonly views: readonly LockView[];
   /** There are more locks than `LOCKS_MAX`. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
   /** When it was complete, on the monotonic clock. */
   readonly atMs: number;
   readonly tookMs: number;
@@ -70,10 +70,10 @@ export class Scanner {
   async #scan(): Promise<number> {
     const startedMs = performance.now();
     try {
-      const { views, isCut } = await this.#read();
+      const { views, isTruncated } = await this.#read();
       const atMs = performance.now();
       const tookMs = atMs - startedMs;
-      if (!this.#isStopped) this.#listener.onScan({ views, isCut, atMs, tookMs });
+      if (!this.#isStopped) this.#listener.onScan({ views, isTruncated, atMs, tookMs });
       return restMs(tookMs);
     } catch (error) {
       const isOutage = error instanceof HoldfastError && (error.code === 'STORE' || error.code === 'QUORUM');
@@ -83,16 +83,16 @@ export class Scanner {
     }
   }
 
-  async #read(): Promise<{ views: LockView[]; isCut: boolean }> {
+  async #read(): Promise<{ views: LockView[]; isTruncated: boolean }> {
     const { prefix, use } = this.#scanned;
     const views: LockView[] = [];
     for await (const view of this.#locks.list(prefix)) {
       if (this.#isStopped) break;
       if (use !== undefined && view.use !== use) continue;
-      if (views.length === LOCKS_MAX) return { views, isCut: true };
+      if (views.length === LOCKS_MAX) return { views, isTruncated: true };
       views.push(view);
     }
-    return { views, isCut: false };
+    return { views, isTruncated: false };
   }
 
   async #rest(ms: number): Promise<void> {

@@ -65,7 +65,7 @@ describe('a real process', () => {
     waiter.child.kill('SIGKILL');
   });
 
-  it('row 3: blocked past the TTL, it has lost its hold before user code goes on', async () => {
+  it('row 3: blocked past the TTL, it has lost its hold before user code continues', async () => {
     const store = memoryStore();
     const holder = startScenario('stalledHolder', store);
     const stalled = await holder.heard('stalled');

@@ -63,7 +63,7 @@ async function until(what: string, isSo: () => Promise<boolean> | boolean, budge
 
 describe.concurrent('a link to etcd fails', () => {
   for (const way of ['both', 'toClient', 'toServer'] as const) {
-    it(`row 52: ${way} swallowed: a hold is lost by its own deadline, before another holds`, async () => {
+    it(`row 52: ${way} dropped: a hold is lost by its own deadline, before another holds`, async () => {
       const { locks, every } = await proxied();
       const others = locksOn(cluster.client());
       const seen = await firstRenewed((round) =>
@@ -219,7 +219,7 @@ describe.concurrent('leases are revoked and keys are deleted from outside', () =
     const hold = await locks.mutex('revoked').acquire({ ttlMs: 6_000 });
     await direct.leaseClient.leaseRevoke({ ID: await leaseOf('revoked', hold.id) });
     const startedAt = performance.now();
-    await until('the holder was not told', () => hold.signal.aborted);
+    await until('the holder was not notified', () => hold.signal.aborted);
     // The hold is renewed about every two seconds.
     expect(performance.now() - startedAt).toBeLessThan(6_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
@@ -231,7 +231,7 @@ describe.concurrent('leases are revoked and keys are deleted from outside', () =
     const key = `holdfast/remade/x~${hold.id}`;
     await direct.delete().key(key);
     await direct.put(key).value('');
-    await until('the holder was not told', () => hold.signal.aborted);
+    await until('the holder was not notified', () => hold.signal.aborted);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
     // Nor does a release remove the other program's key.
     expect(await hold.release()).toBe(false);

@@ -63,7 +63,7 @@ async function crash({ server }: EtcdMember): Promise<void> {
 }
 
 describe.concurrent('a member of etcd fails', () => {
-  it('row 50: the leader sleeps longer than the TTL, and holders talk to it and to a follower', {
+  it('row 50: the leader is paused for longer than the TTL, and holders talk to it and to a follower', {
     timeout: 90_000,
   }, async () => {
     await using subject = await Subject.start();
@@ -78,7 +78,7 @@ describe.concurrent('a member of etcd fails', () => {
     await asleep(leader, 6_500);
     await sleep(2_000);
     for (const seen of all) {
-      // The lease lives on at the next leader, or it ends. In both cases the holder is told before
+      // The lease lives on at the next leader, or it ends. In both cases the holder is notified before
       // another can hold. A lease that lives on keeps the hold until it is released.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
       const next = await seen.next;
@@ -88,7 +88,7 @@ describe.concurrent('a member of etcd fails', () => {
     }
   });
 
-  it('row 51: a leader that slept answers for leases it no longer rules: its word does not prolong a hold', {
+  it('row 51: a resumed leader confirms a lease that it no longer owns: its reply does not prolong a hold', {
     timeout: 90_000,
   }, async () => {
     await using subject = await Subject.start();
@@ -130,7 +130,7 @@ describe.concurrent('a member of etcd fails', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('row 54: a waiter on the member that dies is woken all the same', { timeout: 60_000 }, async () => {
+  it('row 54: a waiter on the member that dies is still woken', { timeout: 60_000 }, async () => {
     await using subject = await Subject.start();
     const { followers } = subject;
     const [lost, left] = followers;
@@ -155,7 +155,7 @@ describe.concurrent('a member of etcd fails', () => {
     await next.release();
   });
 
-  it('row 54: the majority is lost: the holder is told in time, nobody else holds, then it goes on', {
+  it('row 54: the majority is lost: the holder is notified in time, nobody else holds, then it works again', {
     timeout: 90_000,
   }, async () => {
     await using subject = await Subject.start();
@@ -175,7 +175,7 @@ describe.concurrent('a member of etcd fails', () => {
     first.catch(() => {});
     const killed = [leader, followers[0]];
     await Promise.all(killed.map(crash));
-    await eventually('the holder is told', () => seen.lostAt() !== null);
+    await eventually('the holder is notified', () => seen.lostAt() !== null);
     // Longer than the lease that was granted.
     await sleep(2_500);
     expect(granted, 'a minority has granted a lock').toBe(false);
@@ -185,7 +185,7 @@ describe.concurrent('a member of etcd fails', () => {
     await next.hold.release();
   });
 
-  it('rule 8: a cluster that was rebuilt from nothing is refused, not believed', {
+  it('rule 8: a cluster that was rebuilt from nothing is refused', {
     timeout: 60_000,
   }, async () => {
     await using rebuilt = await startEtcdCluster({ members: 1 });

@@ -3,7 +3,7 @@ import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { expectSoundSoak } from '../../support/faults/soak.ts';
 import { startEtcdCluster } from '../../support/servers/etcd.ts';
 
-it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
+it('while members are paused and killed and links fail, no two hold at once and every fence rises', {
   timeout: 120_000,
 }, async () => {
   await using cluster = await startEtcdCluster();

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage?.[Symbol.asyncDispose]());
 
-it('a clock that is set forward: the holder is told within one renewal, and fences rise', async () => {
+it('a clock that is set forward: the holder is notified within one renewal, and fences rise', async () => {
   await clock.set(0);
   const [locks, others] = [stage.locks({ ttlMs: 3_000 }), stage.locks({ ttlMs: 3_000 })];
   const hold = await locks.mutex('forward').acquire();
@@ -24,7 +24,7 @@ it('a clock that is set forward: the holder is told within one renewal, and fenc
   await clock.set(HOUR);
   const next = await waiting;
   expect(next.fence).toBeGreaterThan(hold.fence);
-  await eventually('the first is told', () => hold.signal.aborted, 8_000);
+  await eventually('the first is notified', () => hold.signal.aborted, 8_000);
   await renewed(next);
   expect(await next.release()).toBe(true);
 }, 30_000);

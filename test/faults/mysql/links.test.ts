@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-it('a silent connection: the holder is told before another can hold, and all works later', async () => {
+it('a silent connection: the holder is notified before another can hold', async () => {
   const [locks, others] = [stage.locks({ url: stage.proxyUrl, ttlMs: 3_000, commandMs: 800 }), stage.locks()];
   const hold = await locks.mutex('silent').acquire();
   let lostAtMs = 0;
@@ -43,7 +43,7 @@ it('replies that are lost: what is asked again by the same id is granted once, w
   expect(again).toMatchObject({ granted: true, fence: held?.fence });
 });
 
-it('links that break all the time: everybody gets in, one after the other', async () => {
+it('links that keep breaking: every caller is granted, one after the other', async () => {
   const locks = Array.from({ length: 2 }, () => stage.locks({ url: stage.proxyUrl, commandMs: 2_000 }));
   const timer = setInterval(() => stage.proxy.cut(), 60);
   let inside = 0;

@@ -22,7 +22,7 @@ async function lockRows(pool: Pool, ...names: string[]): Promise<PoolConnection>
 }
 
 describe('a server that restarts', () => {
-  it('keeps its holds, and serves those who wait', async () => {
+  it('keeps its holds, and serves its waiters', async () => {
     const [locks, others] = [stage.locks({ ttlMs: 15_000 }), stage.locks({ ttlMs: 15_000 })];
     const hold = await locks.mutex('restart').acquire();
     const waiting = later(others.mutex('restart').acquire());

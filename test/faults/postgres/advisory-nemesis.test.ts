@@ -87,7 +87,7 @@ describe('many processes on one advisory lock', () => {
       .toBeLessThanOrEqual(4);
   }, 60_000);
 
-  it('row 41: a process that is killed frees its locks at once, one that is stopped keeps them', async () => {
+  it('row 41: a process that is killed frees its locks at once, one that is paused keeps them', async () => {
     const start = async (name: string) => {
       const script = fileURLToPath(new URL('./support/advisory-holder.ts', import.meta.url));
       const child = fork(script, [stage.url, name], { execArgv: ['--import', 'tsx'] });

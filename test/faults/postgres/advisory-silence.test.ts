@@ -101,14 +101,14 @@ async function vanish(): Promise<void> {
 }
 
 const CASES: Readonly<Record<string, () => Promise<void>>> = {
-  'row 42: a link that swallows everything loses the hold by its deadline, before another holds': () =>
+  'row 42: a link that drops every packet loses the hold by its deadline, before another holds': () =>
     swallow('both'),
-  'row 42: so does a link that swallows answers': () => swallow('toClient'),
-  'row 42: so does a link that swallows requests': () => swallow('toServer'),
-  'row 43: a stopped backend loses the hold by its deadline, though the server still shows the lock':
+  'row 42: so does a link that drops replies': () => swallow('toClient'),
+  'row 42: so does a link that drops requests': () => swallow('toServer'),
+  'row 43: a paused backend loses the hold by its deadline, though the server still shows the lock':
     stopBackend,
   'row 43: an idle session that does not answer is left sooner, and another is opened': leaveIdle,
-  'row 41: a host that vanishes is told by its own clock, and the server frees its locks within seconds':
+  'row 41: a host that vanishes is notified by its own clock, and the server frees its locks within seconds':
     vanish,
 };
 

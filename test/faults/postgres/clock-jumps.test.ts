@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => stage?.[Symbol.asyncDispose]());
 
 describe('row 47: the server’s clock is set forward', () => {
-  it('the first holder is told within one renewal, fences rise, and a late write is refused', async () => {
+  it('the first holder is notified within one renewal, fences rise, a late write is refused', async () => {
     await clock.set(0);
     const locks = stage.locks({ ttlMs: 4_000 });
     const others = stage.locks({ ttlMs: 4_000 });
@@ -44,7 +44,7 @@ describe('row 47: the server’s clock is set forward', () => {
     await client.query("INSERT INTO ledger VALUES ('in time'); COMMIT; BEGIN");
     await expect(bindFence(client, hold)).rejects.toMatchObject({ code: 'STALE_FENCE' });
     await client.end();
-    await eventually('the first are told', () => hold.signal.aborted && reader.signal.aborted, 12_000);
+    await eventually('the first are notified', () => hold.signal.aborted && reader.signal.aborted, 12_000);
     // Holds that were granted by the new clock are not affected by the jump.
     await Promise.all([renewed(next), renewed(writer)]);
     expect(await next.release()).toBe(true);
@@ -53,7 +53,7 @@ describe('row 47: the server’s clock is set forward', () => {
 });
 
 describe('row 47: the server’s clock is set back', () => {
-  it('holds go on alone, and fences still rise, also for rows that were pruned', async () => {
+  it('holds stay exclusive, and fences still rise, also for rows that were pruned', async () => {
     await clock.set(HOUR);
     const locks = stage.locks({ ttlMs: 4_000 });
     const others = stage.locks({ ttlMs: 4_000 });
@@ -107,7 +107,7 @@ describe('row 47: the server’s clock is set back', () => {
     }
   });
 
-  it('a waiter that was called before, and never comes, is passed over all the same', async () => {
+  it('a waiter that was called before, and never claims again, is still passed over', async () => {
     await clock.set(HOUR);
     const store = stage.store();
     const first = request('called');

@@ -61,7 +61,7 @@ class Writer {
   }
 }
 
-it('a stopped holder is replaced, told when it continues, and its late writes are refused', async () => {
+it('a paused holder is replaced, is notified when it resumes, and its late writes are refused', async () => {
   await stage.locks().mutex('warm').acquire();
   await stage.query(
     'CREATE TABLE ledger (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint, writer text)',

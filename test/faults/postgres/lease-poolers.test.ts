@@ -136,7 +136,7 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     expect(row).toEqual({ counted: true, compiled: 0 });
   });
 
-  it('observers are notified of changes all the same', async () => {
+  it('observers are still notified of changes', async () => {
     const url = through('transaction');
     const [watcher, other] = [stage.store({ url }), stage.store({ url })];
     let heard = 0;

@@ -16,30 +16,27 @@ const crash = async (): Promise<void> => {
   await stage.server.exited();
 };
 
-describe.each(['pg.Pool', 'postgres.js'] as const)(
-  'row 44: a restart without a goodbye, under %s',
-  (library) => {
-    it('keeps holds, waiters and the order of fences', async () => {
-      const locks = stage.locks({ library, ttlMs: 20_000 });
-      const others = stage.locks({ library, waitMs: 30_000 });
-      const hold = await locks.mutex('kept').acquire();
-      const reader = await locks.readWriteLock('kept-rw').read.acquire();
-      const pending = later(others.mutex('kept').acquire());
-      await eventually('it waits', async () => (await locks.inspect('kept')).waiters.length === 1);
-      await stage.server.restartImmediately();
-      // What is renewed now is what the server has kept.
-      await hold.extend();
-      await reader.extend();
-      hold.assertHeld();
-      expect(await stage.store().claim(request('kept'))).toMatchObject({ granted: false });
-      expect(await hold.release()).toBe(true);
-      expect(await reader.release()).toBe(true);
-      const next = await pending;
-      expect(next.fence).toBeGreaterThan(hold.fence);
-      await next.release();
-    });
-  },
-);
+describe.each(['pg.Pool', 'postgres.js'] as const)('row 44: an immediate restart, under %s', (library) => {
+  it('keeps holds, waiters and the order of fences', async () => {
+    const locks = stage.locks({ library, ttlMs: 20_000 });
+    const others = stage.locks({ library, waitMs: 30_000 });
+    const hold = await locks.mutex('kept').acquire();
+    const reader = await locks.readWriteLock('kept-rw').read.acquire();
+    const pending = later(others.mutex('kept').acquire());
+    await eventually('it waits', async () => (await locks.inspect('kept')).waiters.length === 1);
+    await stage.server.restartImmediately();
+    // What is renewed now is what the server has kept.
+    await hold.extend();
+    await reader.extend();
+    hold.assertHeld();
+    expect(await stage.store().claim(request('kept'))).toMatchObject({ granted: false });
+    expect(await hold.release()).toBe(true);
+    expect(await reader.release()).toBe(true);
+    const next = await pending;
+    expect(next.fence).toBeGreaterThan(hold.fence);
+    await next.release();
+  });
+});
 
 it('row 44: a grant is on disk before it is answered, also where commits are not waited for', async () => {
   await stage.query(`ALTER DATABASE ${new URL(stage.url).pathname.slice(1)} SET synchronous_commit = off`);
@@ -62,7 +59,7 @@ it('row 44: a grant is on disk before it is answered, also where commits are not
   }
 });
 
-it('row 44: a holder is told in time when the server stays away', async () => {
+it('row 44: a holder is notified in time when the server stays away', async () => {
   const locks = stage.locks({ ttlMs: 1_200 });
   const hold = await locks.mutex('away').acquire();
   const startedMs = performance.now();
@@ -77,7 +74,7 @@ it('row 44: a holder is told in time when the server stays away', async () => {
   await again.release();
 });
 
-it('row 44: a promoted standby without the last grants: holders are told and fences rise', async () => {
+it('row 44: a promoted standby without the last grants: holders are notified and fences rise', async () => {
   const data = `${stage.server.dir}/data`;
   const locks = stage.locks({ ttlMs: 3_000 });
   await (await locks.mutex('stale').acquire()).release();
@@ -99,7 +96,7 @@ it('row 44: a promoted standby without the last grants: holders are told and fen
   ]);
   expect(next.fence).toBeGreaterThan(hold.fence);
   expect(second.fence).toBeGreaterThan(fresh.fence);
-  await eventually('the first is told', () => hold.signal.aborted && fresh.signal.aborted, 12_000);
+  await eventually('the first is notified', () => hold.signal.aborted && fresh.signal.aborted, 12_000);
   rmSync(`${data}-lost`, { recursive: true });
 });
 

@@ -26,8 +26,8 @@ async function startLink(): Promise<{ proxy: FaultProxy; url: string }> {
   return { proxy, url: stage.url.replace(`:${stage.server.port}/`, `:${proxy.port}/`) };
 }
 
-describe.concurrent.each(LIBRARIES)('a link that swallows everything, under %s', (library) => {
-  it('rows 41 and 42: the holder knows before another can hold, and the process works on', async () => {
+describe.concurrent.each(LIBRARIES)('a link that drops every packet, under %s', (library) => {
+  it('rows 41 and 42: the holder is notified before another can hold', async () => {
     const { proxy, url } = await startLink();
     const cutOff = stage.locks({ library, url, ttlMs: 1_500 });
     const others = stage.locks({ library, ttlMs: 1_500 });
@@ -102,7 +102,7 @@ it.concurrent('row 42: a dead listening connection delays a waiter by seconds, n
   proxy.pass();
 });
 
-describe.concurrent('a backend that is stopped', () => {
+describe.concurrent('a backend that is paused', () => {
   /** The connections that this many claims are made over. */
   const backendsOf = async (application: string): Promise<number[]> => {
     const rows = await stage.query('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
@@ -124,7 +124,7 @@ describe.concurrent('a backend that is stopped', () => {
     }
   });
 
-  it('row 43: while it changes the lock: the holder is told in time, and other locks work', async () => {
+  it('row 43: while it changes the lock: the holder is notified in time, and other locks work', async () => {
     const locks = stage.locks({ ttlMs: 1_200 });
     const hold = await locks.mutex('stuck').acquire();
     const lost = lostAt(hold);

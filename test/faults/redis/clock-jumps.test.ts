@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const serverSeconds = async (): Promise<number> => Number((await stage.admin.time())[0]);
 
-it('row 35: the server clock jumps forward: the holder is told soon, and fences rise', async () => {
+it('row 35: the server clock jumps forward: the holder is notified soon, and fences rise', async () => {
   shim.set(0);
   const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 15_000, renewEveryMs: 500 });
   const others = await stage.locks('node-redis', stage.server.url);
@@ -30,14 +30,14 @@ it('row 35: the server clock jumps forward: the holder is told soon, and fences 
   const writer = await others.readWriteLock('forward-rw').write.acquire();
   expect(next.fence).toBeGreaterThan(hold.fence);
   expect(writer.fence).toBeGreaterThan(shared.fence);
-  await eventually('the first is told', () => hold.signal.aborted && shared.signal.aborted, 10_000);
+  await eventually('the first is notified', () => hold.signal.aborted && shared.signal.aborted, 10_000);
   for (const { reason } of [hold.signal, shared.signal]) expect(reason).toMatchObject({ how: 'taken' });
   next.assertHeld();
   await next.release();
   await writer.release();
 });
 
-it('row 35: the server clock jumps back: holds go on, fences rise, eviction works', async () => {
+it('row 35: the server clock jumps back: holds continue, fences rise, eviction works', async () => {
   shim.set(600);
   const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 10_000, renewEveryMs: 400 });
   const others = await stage.locks('node-redis', stage.server.url);

@@ -3,7 +3,7 @@ import { openLocks } from '../../../src/index.ts';
 import { delayByStoppedWaiter } from '../../support/process/stopped-waiter.ts';
 import { startRedisCluster } from '../../support/servers/redis-cluster.ts';
 
-it('a stopped waiter delays the queue by 6 s at most, also if the releasing process has ended', async () => {
+it('a paused waiter delays the queue by 6 s at most, also if the releasing process has ended', async () => {
   await using cluster = await startRedisCluster();
   const locks = await openLocks(cluster.url);
   expect(await delayByStoppedWaiter(cluster.url, locks, 'passed on')).toBeLessThan(6_500);

@@ -212,7 +212,7 @@ describe('row 33: a Cluster with a failing master', () => {
     },
   );
 
-  it('a master that is stopped answers nothing: its replica takes over, and commands follow', async () => {
+  it('a master that is paused answers nothing: its replica takes over, and commands follow', async () => {
     const name = nameAt(1, 'stopped');
     // Two of each library: one is closed while the node is stopped, and one goes on.
     const open = (): Promise<Locks[]> =>
@@ -240,7 +240,7 @@ describe('row 33: a Cluster with a failing master', () => {
     await stage.cluster.setNodeTimeout();
   }, 120_000);
 
-  it('a master that is killed: its replica keeps the hold, and the queue goes on', async () => {
+  it('a master that is killed: its replica keeps the hold, and the queue is served', async () => {
     const names = new Map(LIBRARIES.map((library) => [library, nameAt(2, `killed ${library}`)]));
     const first = names.values().next().value ?? '';
     const index = await stage.masterOf(first);

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } 
 import { createLocks } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES, LIBRARIES_BEFORE, openClient } from '../../support/clients/redis-clients.ts';
+import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../../support/clients/redis-clients.ts';
 import { callers, worksAgain } from '../../support/outage/callers.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
@@ -98,7 +98,7 @@ describe.each(LIBRARIES)('connections that break, under %s', (library) => {
   });
 });
 
-it.each([...LIBRARIES, ...LIBRARIES_BEFORE])(
+it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
   'a connection that breaks while commands are written to it works again at once, under %s',
   async (library) => {
     const { proxy, proxyUrl } = stage;

@@ -58,7 +58,7 @@ describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
     expect(await pending).toBe(true);
   });
 
-  it('to a renewal: the hold goes on', async () => {
+  it('to a renewal: the hold continues', async () => {
     const { proxy } = stage;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 10_000, renewEveryMs: 500 });
     const hold = await locks.mutex(`renew-${library}`).acquire();

@@ -24,7 +24,7 @@ async function expectHandoff(hold: Hold, pending: Promise<Hold>): Promise<Hold> 
 }
 
 describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
-  it('new locks are refused, and renewals, releases and handoffs go on', async () => {
+  it('new locks are refused, and renewals, releases and handoffs still work', async () => {
     const { admin, server } = stage;
     const locks = await stage.locks(library, server.url, { ttlMs: 10_000, renewEveryMs: 400 });
     const others = await stage.locks(library, server.url);
@@ -52,7 +52,7 @@ describe.each(LIBRARIES)('row 25: out of memory, under %s', (library) => {
   });
 });
 
-it('row 25: out of memory: shared holds, permits and waiters go on too', async () => {
+it('row 25: out of memory: shared holds, permits and waiters still work too', async () => {
   const { admin, server } = stage;
   const locks = await stage.locks('ioredis', server.url, { ttlMs: 6_000, renewEveryMs: 400 });
   const others = await stage.locks('ioredis', server.url);
@@ -94,7 +94,7 @@ describe('row 26: a server that evicts', () => {
     },
   );
 
-  it('evicts a lock if it was accepted: the holder is told within one renewal, and fences rise', async () => {
+  it('evicts a lock if it was accepted: the holder is notified within one renewal', async () => {
     const { admin, server } = stage;
     await admin.config('SET', 'maxmemory', '3mb', 'maxmemory-policy', 'allkeys-random');
     const locks = await stage.locks('ioredis', server.url, {
@@ -109,7 +109,7 @@ describe('row 26: a server that evicts', () => {
       await admin.set(`fill-${n}`, filler);
     }
     const next = await locks.mutex('evicted').tryAcquire();
-    await eventually('the holder is told', () => hold.signal.aborted, 10_000);
+    await eventually('the holder is notified', () => hold.signal.aborted, 10_000);
     expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'taken' });
     if (next !== null) expect(next.fence).toBeGreaterThan(hold.fence);
     await admin.flushall();
@@ -129,7 +129,7 @@ describe.each(LIBRARIES)('row 27: other programs change our keys, under %s', (li
       else await admin.del(`holdfast:${name}`, `holdfast:${name}-rw`);
       const next = await locks.mutex(name).acquire();
       expect(next.fence).toBeGreaterThan(hold.fence);
-      await eventually('both are told', () => hold.signal.aborted && readers.signal.aborted, 10_000);
+      await eventually('both are notified', () => hold.signal.aborted && readers.signal.aborted, 10_000);
       expect(hold.signal.reason).toMatchObject({ how: 'taken' });
       expect(await next.release()).toBe(true);
       const writer = await locks.readWriteLock(`${name}-rw`).write.acquire();

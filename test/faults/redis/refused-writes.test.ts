@@ -36,7 +36,7 @@ const KINDS: Array<[string, (locks: Locks, name: string) => Promise<Hold>]> = [
 ];
 
 describe.each(REFUSALS)('a server that refuses writes: $what', ({ begin, end }) => {
-  it.each(KINDS)('pushes no grant of a %s, and goes on afterwards', async (kind, acquire) => {
+  it.each(KINDS)('pushes no grant of a %s, and works again afterwards', async (kind, acquire) => {
     const { admin, server } = stage;
     const [holder, waiter] = [
       await stage.locks('ioredis', server.url),

@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (library) => {
-  it('row 28: without persistence, the next fence is greater, and the holder is told', async () => {
+  it('row 28: without persistence, the next fence is greater, and the holder is notified', async () => {
     const { server, ...stage } = await stageWith();
     const locks = await stage.locks(library, server.url, { ttlMs: 15_000, renewEveryMs: 500 });
     const hold = await locks.mutex('x').acquire();
@@ -27,7 +27,7 @@ describe.each(LIBRARIES)('a server that is killed and comes back, under %s', (li
     await server.start();
     const next = await locks.mutex('x').acquire();
     expect(next.fence).toBeGreaterThan(hold.fence);
-    await eventually('the first holder is told', () => hold.signal.aborted, 14_000);
+    await eventually('the first holder is notified', () => hold.signal.aborted, 14_000);
     expect(hold.signal.reason).toMatchObject({ how: 'taken' });
     next.assertHeld();
     await next.release();

@@ -9,7 +9,7 @@ import type { Server } from '../../../src/torture/servers/server.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../../support/process/close-and-exit.ts';
 import { type RedisSentinel, startRedisSentinel } from '../../support/servers/redis-sentinel.ts';
 import { eventually, later, shortest } from '../../support/waiting/eventually.ts';
-import { handedOver } from '../../support/waiting/handed-over.ts';
+import { measureHandoff } from '../../support/waiting/handoff.ts';
 
 const closers: Array<() => Promise<unknown>> = [];
 afterEach(async () => {
@@ -101,13 +101,13 @@ it('row 31: a paused master resumes and grants a lock of the new master: fences 
   const two = await stale.mutex('y').acquire({ waitMs: 6_000 });
   expect(two.fence).not.toBe(one.fence);
   one.assertHeld();
-  // Once the Sentinels have demoted it, its grants are gone, and the holder is told at its next renewal.
-  await eventually('its holder is told', () => two.signal.aborted, 40_000);
+  // Once the Sentinels have demoted it, its grants are gone, and the holder is notified at its next renewal.
+  await eventually('its holder is notified', () => two.signal.aborted, 40_000);
   one.assertHeld();
   expect(await one.release()).toBe(true);
 }, 150_000);
 
-it('row 32: the master has become a replica: the client finds the new one, the wait goes on', async () => {
+it('row 32: the master has become a replica: the client finds the new one', async () => {
   await using topology = await startRedisSentinel();
   const locks = viaSentinels(topology);
   const stuck = direct(topology.servers[0]);
@@ -226,22 +226,22 @@ describe('waitReplicas, and a master that is killed', () => {
     await expect(openLocks('redis+sentinel://a,b')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  it('a process that closes its locks goes on, and ends by itself', async () => {
+  it('a process that closes its locks continues, and exits by itself', async () => {
     expect(await closeAndExit(topology.url)).toBe(EXITED_AT_ONCE);
   });
 
-  it('the Sentinel client of node-redis acquires, waits and hands the lock on', async () => {
+  it('the Sentinel client of node-redis acquires, waits and hands off', async () => {
     const [a, b] = [await viaNodeRedis(topology), await viaNodeRedis(topology)];
-    const handOver = async (): Promise<number> => {
+    const handoffMs = async (): Promise<number> => {
       const hold = await a.mutex('other library').acquire();
-      const { tookMs, next } = await handedOver(a, b, 'other library', hold);
+      const { tookMs, next } = await measureHandoff(a, b, 'other library', hold);
       await next.release();
       return tookMs;
     };
-    expect(await shortest(400, handOver)).toBeLessThan(400);
+    expect(await shortest(400, handoffMs)).toBeLessThan(400);
   });
 
-  it('a master that is killed: the new one renews the hold in time, and the queue goes on', async () => {
+  it('a master that is killed: the new one renews the hold in time, and the queue is served', async () => {
     const [a, b] = [viaSentinels(topology), viaSentinels(topology)];
     const other = await viaNodeRedis(topology);
     const third = await other.mutex('w').acquire({ ttlMs: 40_000 });

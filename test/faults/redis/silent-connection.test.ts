@@ -12,15 +12,15 @@ beforeAll(async () => {
 afterEach(() => stage.proxy.pass());
 afterAll(() => stage[Symbol.asyncDispose]());
 
-describe.each(LIBRARIES)('row 21: a connection that swallows everything, under %s', (library) => {
-  it('the holder is told before another can hold, and the process goes on', async () => {
+describe.each(LIBRARIES)('row 21: a connection that drops every packet, under %s', (library) => {
+  it('the holder is notified before another can hold, and the process keeps running', async () => {
     const { proxy } = stage;
     const cutOff = await stage.locks(library, stage.proxyUrl, { ttlMs: 1_500 });
     const others = await stage.locks(library, stage.server.url);
     await expectLossInTime({ proxy, cutOff, others, label: library });
   });
 
-  it('only replies are swallowed: a claim that may have arrived is removed', async () => {
+  it('only replies are dropped: a claim that may have arrived is removed', async () => {
     const { proxy, admin } = stage;
     const name = `one-way-${library}`;
     const locks = await stage.locks(library, stage.proxyUrl, { ttlMs: 30_000 });

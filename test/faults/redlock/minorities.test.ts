@@ -164,7 +164,7 @@ describe('row 37d: a renewal that only a minority confirms', () => {
     heal(process);
   });
 
-  it('a majority has lost the claim: the holder is told at once, and the rest is removed', async () => {
+  it('a majority has lost the claim: the holder is notified at once, and the rest is removed', async () => {
     const process = await stage.process();
     const hold = await process.locks.mutex('taken').acquire({ ttlMs: 20_000, renewEveryMs: 800 });
     // A majority is enough for a hold, so the other nodes may not have the claim yet.

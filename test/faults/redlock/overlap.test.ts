@@ -79,7 +79,7 @@ describe('row 36: two holders at once, because the clock of one node jumped', ()
     cut(second, A, B);
     const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000, waitMs: 15_000 });
     for (const proxy of first.proxies) proxy.pass();
-    await eventually('the first holder is told', () => one.signal.aborted, 15_000);
+    await eventually('the first holder is notified', () => one.signal.aborted, 15_000);
     expect(one.signal.reason).toMatchObject({ how: 'taken' });
     two.assertHeld();
   });

@@ -3,7 +3,7 @@ import { openLocks } from '../../../src/index.ts';
 import { delayByStoppedWaiter } from '../../support/process/stopped-waiter.ts';
 import { startRedisNodes } from '../../support/servers/redis-nodes.ts';
 
-it('a stopped waiter delays the queue by 6 s at most, also if the releasing process has ended', async () => {
+it('a paused waiter delays the queue by 6 s at most, also if the releasing process has ended', async () => {
   await using nodes = await startRedisNodes(3);
   const url = `redlock://${nodes.servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}`;
   const locks = await openLocks(url);

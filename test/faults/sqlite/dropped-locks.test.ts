@@ -41,7 +41,7 @@ it('a process that reads the file, and so drops its locks, is never one of two h
   expect(await other.said('held')).toBeDefined();
 });
 
-it('a database that is removed while it is open is made anew, and its fences go on', async () => {
+it('a database that is removed while it is open is created again, and its fences keep rising', async () => {
   const path = folder.file('removed.db');
   const store = sqliteStore(path);
   const first = await store.claim({ ...wanted, id: 'a' });

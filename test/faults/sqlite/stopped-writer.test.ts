@@ -15,7 +15,7 @@ afterAll(() => folder.remove());
 
 const wanted = request('x', { ttlMs: 30_000 });
 
-it('a process that is stopped in the middle of a write does not freeze us', async () => {
+it('a process that is paused in the middle of a write does not block another', async () => {
   const path = folder.file('stopped.db');
   const store = sqliteStore(path);
   const locks = createLocks(store, { waitMs: 20_000 });
@@ -68,7 +68,7 @@ it('a hold is kept through a short stop of another writer, and lost in time thro
   await locks.close();
 });
 
-it('opening a database that a stopped process is writing to waits without freezing, too', async () => {
+it('opening a database that a paused process is writing to does not block the event loop', async () => {
   const path = folder.file('opening.db');
   await sqliteStore(path).close();
   const writer = await startWorker(path, ['stick']);

@@ -51,7 +51,7 @@ it.concurrent('a waiter that was killed is passed over at once', async () => {
   await locks.close();
 });
 
-it.concurrent('a waiter whose wake folder is replaced by a file is granted all the same', async () => {
+it.concurrent('a waiter whose wake folder is replaced by a file is still granted', async () => {
   const path = folder.file('unreachable.db');
   const locks = createLocks(sqliteStore(path), { waitMs: 30_000 });
   const hold = await locks.mutex('x').acquire();
@@ -67,7 +67,7 @@ it.concurrent('a waiter whose wake folder is replaced by a file is granted all t
   await locks.close();
 });
 
-describe.concurrent('a waiter that is stopped when its turn comes', () => {
+describe.concurrent('a waiter that is paused when its turn comes', () => {
   /** From the release until the next waiter of this process was granted. */
   async function delayMs(
     path: string,
@@ -112,7 +112,7 @@ describe.concurrent('a waiter that is stopped when its turn comes', () => {
     expect(await delayMs(path, holder, [stopped], 5)).toBeLessThan(6_000);
   });
 
-  it('delays it by six seconds at most beside another', async () => {
+  it('delays it by six seconds at most together with another', async () => {
     const path = folder.file('stopped-two.db');
     const holder = await startWorker(path, ['hold', 'x', 30_000]);
     await holder.said('held');

@@ -54,16 +54,16 @@ async function proxied(options: { retries?: number; sessionMs?: number } = {}): 
 }
 
 /** The end of a title that the safety page quotes. */
-const ENDS_BY_ITSELF = 'is lost by its own deadline, before another holds, and the process works on';
+const ENDS_BY_ITSELF = 'is lost by its own deadline, before another holds, and the process keeps running';
 
 describe.concurrent('a link to ZooKeeper fails', () => {
   for (const way of ['both', 'toClient', 'toServer'] as const) {
-    it(`row 56: ${way} swallowed: a hold ${ENDS_BY_ITSELF}`, async () => {
+    it(`row 56: ${way} dropped: a hold ${ENDS_BY_ITSELF}`, async () => {
       const { locks, every } = await proxied();
       const second = others();
       const seen = await firstRenewed((round) => witness(locks, second, direct, `swallow-${way}-${round}`));
       every((proxy) => proxy.drop(way));
-      await until('the holder was not told', () => seen.lostAt() !== null);
+      await until('the holder was not notified', () => seen.lostAt() !== null);
       // While its requests arrive, the client keeps its session alive, and the servers keep the
       // claim until the connection works again.
       if (way === 'toClient') every((proxy) => proxy.pass());
@@ -94,7 +94,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     }
   });
 
-  it('row 56: one member falls silent, and the session goes on at another', async () => {
+  it('row 56: one member falls silent, and the session continues at another', async () => {
     const { locks, proxies } = await proxied({ sessionMs: 6_000 });
     const hold = await locks.mutex('silent-member').acquire();
     const used = proxies.find((proxy) => proxy.connections > 0);
@@ -219,7 +219,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await other.release()).toBe(true);
   });
 
-  it('row 57: a release that did not get through is made good when the link is back', async () => {
+  it('row 57: a release that did not arrive is sent again when the link is back', async () => {
     const { client, every } = await proxied({ sessionMs: 5_000 });
     const store = zookeeperStore(client);
     atTheEnd(() => store.close());
@@ -232,13 +232,13 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     await until('the node stays', async () => (await nodesOf(direct, ref.name)).length === 0);
   });
 
-  it('row 57: a session that another ends costs the hold at once, and the process works on', async () => {
+  it('row 57: a session that another program ends costs the hold at once', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
     const hold = await locks.mutex('ended').acquire();
     const before = client.getSessionId();
     await endSession(client);
     const endedAt = performance.now();
-    await until('the holder was not told', () => hold.signal.aborted);
+    await until('the holder was not notified', () => hold.signal.aborted);
     // Its own deadline ends the hold after eight seconds at the earliest.
     expect(performance.now() - endedAt).toBeLessThan(5_000);
     expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
@@ -252,7 +252,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await again.release()).toBe(true);
   });
 
-  it('row 57: a waiter whose session is ended goes on waiting in the next session', async () => {
+  it('row 57: a waiter whose session is ended keeps waiting in the next session', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
     const blocker = await others().mutex('ended-queue').acquire();
     const waiting = later(locks.mutex('ended-queue').acquire());
@@ -270,12 +270,12 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(performance.now() - releasedAt).toBeLessThan(6_000);
   });
 
-  it('a client that its owner closes ends the holds, and their holders are told', async () => {
+  it('a client that its owner closes ends the holds, and their holders are notified', async () => {
     const client = ensemble.client({ sessionMs: LONG_SESSION_MS });
     const locks = locksOn(client);
     const hold = await locks.mutex('closed-client').acquire();
     client.close();
-    await until('the holder was not told', () => hold.signal.aborted, 6_000);
+    await until('the holder was not notified', () => hold.signal.aborted, 6_000);
     await expect(locks.mutex('closed-client').tryAcquire()).rejects.toMatchObject({
       code: 'STORE',
       applied: 'no',

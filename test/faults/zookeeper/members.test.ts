@@ -135,8 +135,8 @@ class Scene implements AsyncDisposable {
 let count = 0;
 const freshName = (): string => `members-${count++}`;
 
-describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
-  it.sequential('row 56: a member is cut off and answers: its word does not prolong a hold', async () => {
+describe.concurrent('a member of ZooKeeper is paused or cut off', () => {
+  it.sequential('row 56: a member is cut off and replies: its reply does not prolong a hold', async () => {
     await using scene = await Scene.on(0);
     const [alone] = scene.followers;
     const { first, second, healthy } = scene.besides(alone);
@@ -148,7 +148,7 @@ describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
     await next.hold.release();
   });
 
-  it.sequential('row 56: member asleep: the client says connected, and the holder knows better', async () => {
+  it.sequential('row 56: member paused, client still connected: the hold is lost in time', async () => {
     await using scene = await Scene.on(0);
     const [alone] = scene.followers;
     const bare = scene.clientOf([alone], SESSION_MS);
@@ -167,7 +167,7 @@ describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
     await next.hold.release();
   });
 
-  it.sequential('row 56: the leader sleeps longer than the session of holders at two members', async () => {
+  it.sequential('row 56: the leader is paused for longer than the session of two holders', async () => {
     await using scene = await Scene.on(0);
     const { leader, followers } = scene;
     const all = await Promise.all(
@@ -183,7 +183,7 @@ describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
     await scene.asleep(leader, SYNC_MS * 1.5);
     await sleep(1_000);
     for (const seen of all) {
-      // The session lives on at the next leader, or it ends. In both cases the holder is told
+      // The session lives on at the next leader, or it ends. In both cases the holder is notified
       // before another can hold.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
       const next = await seen.next;
@@ -193,7 +193,7 @@ describe.concurrent('a member of ZooKeeper sleeps or is cut off', () => {
     }
   });
 
-  it.sequential('row 56: the leader wakes before it is replaced, when sessions are over', async () => {
+  it.sequential('row 56: the leader resumes before it is replaced, when sessions have expired', async () => {
     await using scene = await Scene.on(0);
     const { leader, followers } = scene;
     const [first, second] = [
@@ -285,7 +285,7 @@ describe.concurrent('a member of ZooKeeper lags behind or is killed', () => {
   }
 
   // The safety page quotes the end of this title.
-  const inMinority = 'nobody else holds, and it goes on when the majority is back';
+  const inMinority = 'nobody else holds, and it works again when the majority is back';
   it.sequential(`row 57: in a minority ${inMinority}`, async () => {
     await using scene = await Scene.on(1);
     const { leader, followers } = scene;
@@ -301,7 +301,7 @@ describe.concurrent('a member of ZooKeeper lags behind or is killed', () => {
     });
     first.catch(() => {});
     const killed = [await scene.crash(leader), await scene.crash(followers[0])];
-    await until('the holder was not told', () => seen.lostAt() !== null);
+    await until('the holder was not notified', () => seen.lostAt() !== null);
     await sleep(SESSION_MS);
     expect(granted, 'a minority has granted a lock').toBe(false);
     await Promise.all(killed.map(({ back }) => back()));
@@ -311,7 +311,7 @@ describe.concurrent('a member of ZooKeeper lags behind or is killed', () => {
     await next.hold.release();
   });
 
-  it.sequential('rule 8: an ensemble that was rebuilt from nothing is refused, not believed', async () => {
+  it.sequential('rule 8: an ensemble that was rebuilt from nothing is refused', async () => {
     const [, , rebuilt] = ensembles;
     const store = zookeeperStore(() => rebuilt?.client() ?? expect.fail('the ensemble was not started'));
     for (const wait of [false, true]) {

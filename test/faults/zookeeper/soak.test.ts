@@ -3,7 +3,7 @@ import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { expectSoundSoak, SOAK_TTL_MS } from '../../support/faults/soak.ts';
 import { startEnsemble } from '../../support/servers/zookeeper.ts';
 
-it('while members sleep and die and links fail, nobody holds beside another and every fence rises', {
+it('while members are paused and killed and links fail, no two hold at once and every fence rises', {
   timeout: 120_000,
 }, async () => {
   await using ensemble = await startEnsemble();

@@ -21,7 +21,7 @@ interface SwallowingLink {
 }
 
 /**
- * A link that swallows everything: the holder is told before another can hold, and its process goes
+ * A link that swallows everything: the holder is notified before another can hold, and its process goes
  * on and acquires again when the link is back.
  */
 export async function expectLossInTime({ proxy, cutOff, others, label }: SwallowingLink): Promise<void> {

@@ -14,9 +14,9 @@ const ETCDCTL = { title: 'etcdctl', binary: 'etcdctl', packages: ['etcd-client']
 export interface EtcdCluster extends AsyncDisposable {
   readonly members: readonly EtcdMember[];
   readonly addresses: readonly string[];
-  /** A client of the cluster, of one member or of a proxy; closed with the cluster. */
+  /** A client for the cluster, or for the `hosts` in `options`. `stop` closes it. */
   client(options?: Partial<IOptions>): Etcd3;
-  /** The member that leads now; waits for one. */
+  /** Waits for a leader and returns it. */
   leader(): Promise<EtcdMember>;
   /** Runs etcdctl against the members that are up. */
   etcdctl(...args: string[]): Promise<string>;
@@ -25,7 +25,7 @@ export interface EtcdCluster extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** A cluster of our own, to kill, pause and cut. */
+/** A private cluster that a test may kill, pause and disconnect. */
 export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
   return new Cluster(await startEtcdMembers(options));
 }
@@ -65,12 +65,12 @@ class Cluster implements EtcdCluster {
         await sleep(100);
       }
     }
-    throw new Error('the cluster takes no writes');
+    throw new Error('the cluster accepted no write within 10 s');
   }
 
   async stop(): Promise<void> {
     for (const client of this.#clients) client.close();
-    // Members that end normally elect a new leader and wait for each other, which tests do not need.
+    // SIGKILL, because members that shut down cleanly first transfer leadership and wait for each other.
     for (const { server } of this.members) server.kill('SIGKILL');
     await Promise.all(this.members.map((member) => member.server.stop()));
   }
@@ -80,7 +80,7 @@ class Cluster implements EtcdCluster {
   }
 }
 
-/** Resolves to its output; rejects when it fails. */
+/** Runs etcdctl. Resolves to its standard output; rejects when the exit code is not 0. */
 export async function runEtcdctl(addresses: readonly string[], args: readonly string[]): Promise<string> {
   const child = startEtcdctl(addresses, args);
   let output = '';

@@ -8,7 +8,7 @@ export interface RedisNodes extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** `options` may differ from node to node: one of them may get a clock of its own, for example. */
+/** `options` gives the options of each node, for example a shifted clock for one of them. */
 export async function startRedisNodes(
   count = 5,
   options: (index: number) => RedisOptions = () => ({}),

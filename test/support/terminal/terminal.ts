@@ -11,7 +11,7 @@ const execute = promisify(execFile);
 const SETTINGS = ['set -g status off', 'set -g escape-time 0', 'set -g history-limit 0', ''].join('\n');
 
 export interface TerminalOptions {
-  /** The program of the terminal: a shell. */
+  /** The command that runs in the terminal. */
   readonly shell: readonly string[];
   readonly columns?: number;
   readonly rows?: number;
@@ -39,7 +39,7 @@ export class Terminal implements AsyncDisposable {
       LC_ALL: 'C.UTF-8',
       ...env,
     });
-    // Everything that programs write, as they wrote it.
+    // Records the raw output, control sequences included.
     await terminal.#run(['pipe-pane', '-O', `exec cat > '${terminal.#log}'`]);
     return terminal;
   }
@@ -82,7 +82,7 @@ export class Terminal implements AsyncDisposable {
     await this.#run(['resize-window', '-x', `${columns}`, '-y', `${rows}`]);
   }
 
-  /** Waits until the screen matches, and gives it. */
+  /** Waits until the screen matches, and returns it. */
   async shows(expected: string | RegExp): Promise<string> {
     return await this.#until(expected, (isFound) => isFound);
   }
@@ -105,7 +105,7 @@ export class Terminal implements AsyncDisposable {
     return screen;
   }
 
-  /** What programs can switch in a terminal, and must switch back. */
+  /** The terminal modes that a program may change and must restore. */
   async modes(): Promise<{ alternateScreen: boolean; cursor: boolean; wrap: boolean }> {
     const text = await this.#run(['display-message', '-p', '#{alternate_on} #{cursor_flag} #{wrap_flag}']);
     const [alternateScreen, cursor, wrap] = text

@@ -14,7 +14,7 @@ export interface KilledHoldersOptions {
   /** The compiled `process/holder.ts`. */
   readonly script: string;
   /** How many locks are held at the same time; 10 unless set. */
-  readonly lanes?: number;
+  readonly locksAtOnce?: number;
   /** What the holders ask for: the TTL that the result is judged by, unless a mistake is planted. */
   readonly holderTtlMs?: number;
 }
@@ -23,18 +23,18 @@ export interface KilledHoldersResult {
   readonly ttlMs: number;
   /** From each death until a waiter of another process held the lock. */
   readonly tookMs: readonly number[];
-  /** Those that took longer than the TTL and a second. */
+  /** The times that were longer than the TTL and a second. */
   readonly late: readonly number[];
 }
 
 const SLACK_MS = 1_000;
-/** A death comes at any moment of a renewal interval, once the waiter is in the queue. */
+/** A holder dies at any moment of a renewal interval, after the waiter has entered the queue. */
 const QUEUED_MS = 200;
 const WAIT_MS = 60_000;
 
 /** Kills processes that hold a lock, each while another process waits, and measures until that one holds. */
 export async function killHolders(options: KilledHoldersOptions): Promise<KilledHoldersResult> {
-  const { kind, deaths, seed, script, lanes = 10 } = options;
+  const { kind, deaths, seed, script, locksAtOnce = 10 } = options;
   await using backend = await startBackend(kind, { nodes: 3, isDurable: true });
   const ttlMs = ttlMsOf(kind);
   const url = urlWithTtl(kind, backend.url, ttlMs);
@@ -44,16 +44,16 @@ export async function killHolders(options: KilledHoldersOptions): Promise<Killed
   const random = randomFrom(seed);
   const tookMs: number[] = [];
   let left = deaths;
-  const work = async (lane: number): Promise<void> => {
+  const work = async (n: number): Promise<void> => {
     while (left > 0) {
       left -= 1;
-      const name = `killed-holder-${lane}`;
+      const name = `killed-holder-${n}`;
       const holder = await startHolder(script, holderUrl, name, holderTtlMs);
       tookMs.push(await followMs(locks, name, holder, QUEUED_MS + random() * ttlMs));
     }
   };
   try {
-    await Promise.all(Array.from({ length: lanes }, (_, lane) => work(lane)));
+    await Promise.all(Array.from({ length: locksAtOnce }, (_, n) => work(n)));
   } finally {
     await locks.close({ drainMs: 0 });
   }

@@ -1,4 +1,4 @@
-// Planted: the adapter claims first come, first served, and serves whoever asks at the right moment.
+// Planted: the adapter claims first come, first served, and serves any caller that asks at the right moment.
 import { adapterOf } from './base.mjs';
 
 export default adapterOf('unfair', {}, { isFair: true });

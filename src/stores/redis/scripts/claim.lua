@@ -54,13 +54,13 @@ if id then
       redis.call('HSET', KEYS[4], id,
         string.format('w x %s %.0f %d %s ', ARGV[2], untilMs, (untilMs + SPARE_MS) / 1000, channel))
       -- As `cover` does: the keys of a queue outlive its claims.
-      local wantMs = untilMs + SPARE_MS - nowMs
-      if redis.call('PTTL', KEYS[3]) < wantMs then
-        redis.call('PEXPIRE', KEYS[3], wantMs)
-        redis.call('PEXPIRE', KEYS[4], wantMs)
-      elseif redis.call('PTTL', KEYS[4]) < wantMs then
+      local keyTtlMs = untilMs + SPARE_MS - nowMs
+      if redis.call('PTTL', KEYS[3]) < keyTtlMs then
+        redis.call('PEXPIRE', KEYS[3], keyTtlMs)
+        redis.call('PEXPIRE', KEYS[4], keyTtlMs)
+      elseif redis.call('PTTL', KEYS[4]) < keyTtlMs then
         -- A claim with a longer TTL has left the queue, and an observer has kept the key.
-        redis.call('PEXPIRE', KEYS[4], wantMs)
+        redis.call('PEXPIRE', KEYS[4], keyTtlMs)
       end
       return 'w ' .. redis.call('PTTL', KEYS[2]) .. ' ' .. string.format('%.0f', nowMs) .. ' '
     end

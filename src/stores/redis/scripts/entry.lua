@@ -37,10 +37,10 @@ local function lastEnd(queue)
 end
 
 local function cover(untilMs, ...)
-  local wantMs = untilMs + SPARE_MS - nowMs
+  local keyTtlMs = untilMs + SPARE_MS - nowMs
   for _, key in ipairs({...}) do
     -- Never shortens what another claim needs.
-    if redis.call('PTTL', key) < wantMs then redis.call('PEXPIRE', key, digits(wantMs)) end
+    if redis.call('PTTL', key) < keyTtlMs then redis.call('PEXPIRE', key, digits(keyTtlMs)) end
   end
   return math.floor((untilMs + SPARE_MS) / 1000)
 end

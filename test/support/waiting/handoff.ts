@@ -4,15 +4,15 @@ import type { Hold, Locks } from '../../../src/index.ts';
 import { eventually, later } from './eventually.ts';
 
 /** How long a waiter of `b` takes to hold the lock after `a` releases its hold, and the new hold. */
-export async function handedOver(
+export async function measureHandoff(
   a: Locks,
   b: Locks,
   name: string,
   hold: Hold,
 ): Promise<{ tookMs: number; next: Hold }> {
   const pending = later(b.mutex(name).acquire());
-  await eventually('it waits', async () => (await a.inspect(name)).waiters.length === 1);
-  // Later than this, the grant comes as a message, and not as the reply to a claim.
+  await eventually('the second caller waits', async () => (await a.inspect(name)).waiters.length === 1);
+  // After this time the grant arrives as a message, not as the reply to a claim.
   await sleep(100);
   const startedMs = performance.now();
   await hold.release();
