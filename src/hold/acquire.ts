@@ -45,13 +45,12 @@ const COMMAND_MS_MIN = 1_000;
  * | fails with a definite no | rejects with that error, unless it is a `StoreError`: then as above |
  *
  * When the wait times out, is aborted or the Locks closes, the claim is removed in the background if
- * the store may have it.
+ * the store may have it. `traced`: of an attempt that runs in the context of its trace already.
  */
-export function acquire(core: Core, request: AcquireRequest): Promise<HeldClaim> {
-  return begin(core, request, request.settings.waitMs > 0, untilHeld);
-}
-
-async function untilHeld(attempt: Attempt, request: AcquireRequest): Promise<HeldClaim> {
+export async function acquire(core: Core, request: AcquireRequest, traced?: Attempt): Promise<HeldClaim> {
+  const attempt = traced ?? new Attempt(core, request, request.settings.waitMs > 0);
+  if (traced === undefined && attempt.trace !== null)
+    return await inTrace(attempt.trace, () => acquire(core, request, attempt));
   try {
     for (;;) {
       try {
@@ -80,11 +79,14 @@ async function untilHeld(attempt: Attempt, request: AcquireRequest): Promise<Hel
 }
 
 /** One try. `null` when another claim holds the lock; a `StoreError` when the outcome is unknown. */
-export function tryAcquire(core: Core, request: AcquireRequest): Promise<HeldClaim | null> {
-  return begin(core, request, false, once);
-}
-
-async function once(attempt: Attempt): Promise<HeldClaim | null> {
+export async function tryAcquire(
+  core: Core,
+  request: AcquireRequest,
+  traced?: Attempt,
+): Promise<HeldClaim | null> {
+  const attempt = traced ?? new Attempt(core, request, false);
+  if (traced === undefined && attempt.trace !== null)
+    return await inTrace(attempt.trace, () => tryAcquire(core, request, attempt));
   try {
     const held = attempt.take(await attempt.claim());
     if (held === null) attempt.announceRefusal('held', null);
@@ -100,23 +102,6 @@ async function once(attempt: Attempt): Promise<HeldClaim | null> {
   } finally {
     attempt.end();
   }
-}
-
-/** Not an async function: its promise would make every uncontended acquire longer (`bench core`). */
-function begin<T>(
-  core: Core,
-  request: AcquireRequest,
-  canWait: boolean,
-  run: (attempt: Attempt, request: AcquireRequest) => Promise<T>,
-): Promise<T> {
-  let attempt: Attempt;
-  try {
-    attempt = new Attempt(core, request, canWait);
-  } catch (error) {
-    return Promise.reject(error);
-  }
-  const { trace } = attempt;
-  return trace === null ? run(attempt, request) : inTrace(trace, () => run(attempt, request));
 }
 
 /** `failed` is left for failures of the store: an alert tells from it that the store is out of reach. */
