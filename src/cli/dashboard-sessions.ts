@@ -45,7 +45,7 @@ export class DashboardSessions {
   #urlToken: { readonly digest: Buffer; readonly endsAtMs: number } | null = null;
   #opened = 0;
 
-  /** `programToken`: the Bearer token of programs. */
+  /** `role`: of sessions. `programToken`: the Bearer token of programs, which may read. */
   constructor(role: AccessRole, programToken: string | null) {
     this.#role = role;
     this.#programToken = programToken === null ? null : digest(programToken);
@@ -63,7 +63,7 @@ export class DashboardSessions {
       const authorization = headers.get('authorization');
       // A program is identified by its token alone, and never by a cookie.
       if (authorization !== null)
-        return this.#isProgram(authorization) ? { role: this.#role, who: 'program' } : { role: 'none' };
+        return this.#isProgram(authorization) ? { role: 'read', who: 'program' } : { role: 'none' };
       const session = this.#sessionIn(headers.get('cookie') ?? '', port);
       return session === null ? { role: 'none' } : { role: this.#role, who: `session ${session.number}` };
     };

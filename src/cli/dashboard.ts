@@ -42,7 +42,8 @@ export async function dashboard(url: string, options: DashboardOptions): Promise
     const { createDashboard } = await import('../dashboard/dashboard.ts');
     const server = createServer();
     const at = await listen(server, port, host);
-    const hosts = isLocal ? [`127.0.0.1:${at.port}`, `localhost:${at.port}`, `[::1]:${at.port}`] : undefined;
+    const names = ['127.0.0.1', 'localhost', '[::1]', host, new URL(at.url).hostname];
+    const hosts = isLocal ? names.map((name) => `${name}:${at.port}`) : undefined;
     const served = createDashboard(locks, { access: sessions.access(at.port), hosts });
     server.on('request', sessions.listener(at.port, served.listener));
     const show = (): void => printUrl(`${at.url}/?token=${sessions.newToken()}`, options);

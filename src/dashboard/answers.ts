@@ -34,7 +34,12 @@ export function answer(
 
 /** Names, owners and metadata leave the process as JSON only. */
 export function json(value: unknown, status = 200, headers: Headers = {}): Response {
-  return answer(JSON.stringify(value), 'application/json; charset=utf-8', { status, headers });
+  return encodedJson(JSON.stringify(value), status, headers);
+}
+
+/** For a text that several answers share. */
+export function encodedJson(text: string, status = 200, headers: Headers = {}): Response {
+  return answer(text, 'application/json; charset=utf-8', { status, headers });
 }
 
 /** A refusal. It is thrown where it is found, and answered in one place. */

@@ -4,7 +4,7 @@ import { Groups } from '../telemetry/groups.ts';
 import { Recorder } from '../telemetry/recorder.ts';
 import { storedName } from '../use.ts';
 import type { Admitted } from './access.ts';
-import { answer, json, RefusedError } from './answers.ts';
+import { answer, encodedJson, json, RefusedError } from './answers.ts';
 import type { EvictAnswer, SessionInfo } from './api.ts';
 import { Audit } from './audit.ts';
 import { jsonBody } from './body.ts';
@@ -19,6 +19,7 @@ import { nameIn } from './lock-name.ts';
 import { LockReads } from './lock-reads.ts';
 import { packageVersion } from './page.ts';
 import { PrometheusMeters } from './prometheus.ts';
+import { listsOnlyOwn, type ReadLock } from './scan.ts';
 import { ScanLoop } from './scan-loop.ts';
 import { listSchedules } from './schedules.ts';
 import { Timelines } from './timeline.ts';
@@ -30,6 +31,7 @@ const STATUS: Readonly<Record<EvictAnswer['outcome'], number>> = {
   evicted: 200,
   gone: 409,
   changed: 409,
+  unsupported: 501,
   failed: 503,
 };
 
@@ -51,6 +53,8 @@ export class ApiRoutes {
   readonly #loop: ScanLoop;
   readonly #reads: LockReads;
   readonly #leases = new Leases();
+  /** The latest answer that was made of each read, for the other viewers of the lock. */
+  readonly #details = new WeakMap<ReadLock, { offset: number; limit: number; text: string }>();
   readonly #events: EventStream;
   readonly #meters = new PrometheusMeters();
   readonly #stopRecording: () => void;
@@ -72,9 +76,11 @@ export class ApiRoutes {
     this.#core = core;
     this.#locks = locks;
     this.#durations = new Durations(core, locks);
-    this.#loop = new ScanLoop(core, this.#leases, (lock) =>
-      this.#timelines.sample(lock, this.#loop.intervalMs),
-    );
+    this.#loop = new ScanLoop(core, this.#leases, {
+      onLock: (lock) => this.#timelines.sample(lock, this.#loop.intervalMs),
+      onComplete: (locks, startedAtMs) =>
+        this.#timelines.sampleFree(locks, startedAtMs, this.#loop.intervalMs),
+    });
     this.#reads = new LockReads(core, (lock) => this.#timelines.sample(lock, this.#loop.intervalMs));
     this.#events = new EventStream(core.clock, this.#loop);
     this.#stopRecording = new Recorder(this.#meters, new Groups(this.#meters)).listen(core);
@@ -89,7 +95,14 @@ export class ApiRoutes {
 
   #session({ caller }: ApiCall): Response {
     const { owner, store } = this.#core;
-    const info: SessionInfo = { ...caller, store: store.kind ?? 'other', owner, version: packageVersion() };
+    const info: SessionInfo = {
+      ...caller,
+      store: store.kind ?? 'other',
+      isOrdered: store.traits.ordered,
+      listsOnlyOwn: listsOnlyOwn(store),
+      owner,
+      version: packageVersion(),
+    };
     return json(info);
   }
 
@@ -105,15 +118,18 @@ export class ApiRoutes {
       limit: wholeNumber(query, 'waiterLimit', WAITERS, WAITERS_MAX),
     };
     const lock = await this.#reads.recent(name, use);
-    return json(
-      lockDetail(lock, use, page, {
-        timelines: this.#timelines,
-        durations: this.#durations,
-        leases: this.#leases,
-        before: this.#loop.latest?.locks.get(storedName(use, name)),
-        intervalMs: this.#loop.intervalMs,
-      }),
-    );
+    const known = this.#details.get(lock);
+    if (known?.offset === page.offset && known.limit === page.limit) return encodedJson(known.text);
+    const detail = lockDetail(lock, use, page, {
+      timelines: this.#timelines,
+      durations: this.#durations,
+      leases: this.#leases,
+      before: this.#loop.latest?.locks.get(storedName(use, name)),
+      intervalMs: this.#loop.intervalMs,
+    });
+    const text = JSON.stringify(detail);
+    this.#details.set(lock, { ...page, text });
+    return encodedJson(text);
   }
 
   #stream(request: Request): Response {

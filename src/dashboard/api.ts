@@ -83,7 +83,7 @@ export interface TimelineSpan {
   readonly state: 'held' | 'waiting';
   readonly fence: string | null;
   readonly fromMs: number;
-  /** The last sample that showed it. */
+  /** The first sample that no longer showed it; the latest one that did while it is open, or before a gap. */
   readonly toMs: number;
   /** The latest sample still shows it. */
   readonly isOpen: boolean;
@@ -155,7 +155,7 @@ export interface FailedEvent {
   readonly atMs: number;
   /** When the next scan is expected. */
   readonly intervalMs: number;
-  /** `STORE`, `QUORUM`, `CLOSED`. */
+  /** `STORE`, `QUORUM`, `CLOSED`, `UNSUPPORTED`. */
   readonly code: string;
 }
 
@@ -210,11 +210,12 @@ export interface EvictRequest {
 }
 /**
  * `evicted`: this call took the claim away. `gone`: the claim was not there any more. `changed`: the
- * claim waited when it was shown, and holds the lock now; it was left alone. `failed`: the store did
- * not answer; the claim may or may not be gone.
+ * claim waited when it was shown, and holds the lock now; it was left alone. `unsupported`:
+ * the store cannot take this claim away, since it is another program's; nothing was done. `failed`: the
+ * store did not answer; the claim may or may not be gone.
  */
-export type EvictOutcome = 'evicted' | 'gone' | 'changed' | 'failed';
-/** Status 200 when evicted, 409 when gone or changed, 503 when failed. */
+export type EvictOutcome = 'evicted' | 'gone' | 'changed' | 'unsupported' | 'failed';
+/** Status 200 when evicted, 409 when gone or changed, 501 when unsupported, 503 when failed. */
 export interface EvictAnswer {
   readonly outcome: EvictOutcome;
   /** The holders now, at most 3; `null` when they are not known. */
@@ -245,6 +246,10 @@ export interface SessionInfo {
   readonly who: string | null;
   /** The kind of store: `redis`, `postgres` and so on. */
   readonly store: string;
+  /** The store grants in the order of the queue: first come, first served. */
+  readonly isOrdered: boolean;
+  /** The store can list only the locks that the serving process itself holds. */
+  readonly listsOnlyOwn: boolean;
   /** The owner of the Locks that serves the dashboard. */
   readonly owner: string;
   readonly version: string;
@@ -252,7 +257,7 @@ export interface SessionInfo {
 
 /** Every answer with a status of 400 or more, but those of `POST /api/evict`. */
 export interface ApiError {
-  /** `forbidden`, `host`, `origin`, `not-found`, `method`, `bad-request`, `too-large`, `store`, … */
+  /** `forbidden`, `host`, `origin`, `not-found`, `method`, `bad-request`, `too-large`, `busy`, `store`, … */
   readonly error: string;
   readonly message: string;
 }

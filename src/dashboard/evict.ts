@@ -1,4 +1,5 @@
 import type { Locks } from '../locks.ts';
+import { codeOf } from '../util/error-code.ts';
 import type { ClaimView, LockView } from '../view.ts';
 import { badRequest } from './answers.ts';
 import type { ClaimSummary, EvictAnswer, EvictOutcome, EvictRequest, LockUse } from './api.ts';
@@ -50,8 +51,10 @@ export async function evictClaim(locks: Locks, reads: LockReads, request: Checke
     const outcome = evicted ? 'evicted' : 'gone';
     if (after === null) return { outcome, holders: null, owner };
     return { ...answerOf(outcome, after.view, after.readAtMs), owner };
-  } catch {
-    return { outcome: 'failed', holders: null, owner };
+  } catch (error) {
+    // An unsupported operation is refused before anything is done.
+    const outcome = codeOf(error) === 'UNSUPPORTED' ? 'unsupported' : 'failed';
+    return { outcome, holders: null, owner };
   }
 }
 

@@ -7,5 +7,5 @@ import { codeOf } from '../util/error-code.ts';
  */
 export function failureCode(error: unknown): string | null {
   const code = codeOf(error);
-  return /^(STORE|QUORUM|CLOSED)$/.test(code) ? code : null;
+  return /^(STORE|QUORUM|CLOSED|UNSUPPORTED)$/.test(code) ? code : null;
 }

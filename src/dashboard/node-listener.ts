@@ -8,6 +8,12 @@ const STALLED_MS = 30_000;
 
 type Answer = (request: Request, context: AccessContext) => Promise<Response>;
 
+/**
+ * A name or an address, and a port. Anything else in the `Host` header could add to the path of the
+ * URL that is made from it.
+ */
+const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+
 /** A listener for `node:http` that gives each request to a Fetch handler. */
 export function nodeListener(clock: Clock, answer: Answer): RequestListener {
   return (incoming, response) => {
@@ -34,6 +40,7 @@ async function serve(
 function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request {
   const { method = 'GET', headers } = incoming;
   const host = headers.host ?? headers[':authority'] ?? 'localhost';
+  if (!HOST.test(`${host}`)) throw new Error('The Host header is not a host');
   const isEncrypted = (incoming.socket as { encrypted?: boolean }).encrypted === true;
   // A path that begins with `//` would be taken for a host.
   const path = (incoming.url ?? '/').replace(/^(?:https?:\/\/[^/]*)?\/*/, '/');

@@ -7,7 +7,7 @@ import type { LockSummary } from './api.ts';
 import { failureCode } from './failure-code.ts';
 import type { Leases } from './leases.ts';
 import { lockSummary } from './lock-summary.ts';
-import { type ReadLock, scanStore } from './scan.ts';
+import { listsOnlyOwn, type ReadLock, scanStore } from './scan.ts';
 
 /** Scans are at least so far apart, and take at most a tenth of the time. */
 const INTERVAL_MIN_MS = 1_000;
@@ -28,6 +28,14 @@ export interface Scan {
   readonly elections: ReadonlySet<string>;
 }
 
+/** What a scan finds, as it goes on. */
+export interface ScanSamples {
+  /** Gets every lock that is read. */
+  onLock(lock: ReadLock): void;
+  /** A scan has found every lock of the store. `locks`: by stored name. `startedAtMs`: by the wall clock. */
+  onComplete(locks: ReadonlyMap<string, LockSummary>, startedAtMs: number): void;
+}
+
 export interface ScanListener {
   onScan(scan: Scan, before: Scan | null): void;
   onFailed(failure: { readonly atMs: number; readonly intervalMs: number; readonly code: string }): void;
@@ -39,8 +47,7 @@ export interface ScanListener {
  */
 export class ScanLoop {
   readonly #core: Core;
-  /** Gets every lock that is read. */
-  readonly #onLock: (lock: ReadLock) => void;
+  readonly #samples: ScanSamples;
   readonly #leases: Leases;
   readonly #listeners = new Set<ScanListener>();
   #latest: Scan | null = null;
@@ -50,10 +57,10 @@ export class ScanLoop {
   #failures = 0;
   #isClosed = false;
 
-  constructor(core: Core, leases: Leases, onLock: (lock: ReadLock) => void) {
+  constructor(core: Core, leases: Leases, samples: ScanSamples) {
     this.#core = core;
     this.#leases = leases;
-    this.#onLock = onLock;
+    this.#samples = samples;
   }
 
   get latest(): Scan | null {
@@ -139,7 +146,7 @@ export class ScanLoop {
 
   async #read(before: Scan | null): Promise<Scan> {
     const { clock } = this.#core;
-    const startedMs = clock.monotonicMs();
+    const [startedMs, startedAtMs] = [clock.monotonicMs(), clock.wallMs()];
     const locks = new Map<string, LockSummary>();
     const slots = new Map<string, { slotMs: number; isDone: boolean }>();
     const elections = new Set<string>();
@@ -149,8 +156,9 @@ export class ScanLoop {
       locks.set(key, lockSummary(view, readAtMs, this.#leases, before?.locks.get(key)));
       if (isElection(view)) elections.add(view.name);
       if (slot !== null) slots.set(view.name, slot);
-      this.#onLock(lock);
+      this.#samples.onLock(lock);
     });
+    if (!isTruncated && !listsOnlyOwn(this.#core.store)) this.#samples.onComplete(locks, startedAtMs);
     const tookMs = clock.monotonicMs() - startedMs;
     const intervalMs = Math.round(Math.min(Math.max(tookMs * PAUSE_SHARE, INTERVAL_MIN_MS), INTERVAL_MAX_MS));
     return { takenAtMs: Math.round(clock.wallMs()), intervalMs, isTruncated, locks, slots, elections };

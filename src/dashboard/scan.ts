@@ -1,5 +1,7 @@
 import type { Core } from '../core.ts';
+import type { Store } from '../store/store.ts';
 import { slotIn, slotName, usedName } from '../use.ts';
+import { codeOf } from '../util/error-code.ts';
 import { type LockView, viewLock } from '../view.ts';
 
 /** More locks than this are not read: the scan, its memory and the lists have a bound. */
@@ -46,7 +48,7 @@ export async function scanStore(core: Core, onLock: (lock: ReadLock) => void): P
     }
   }
   // A schedule without a run in progress is shown by its latest slot.
-  const idle = [...slots].filter(([schedule]) => !shown.has(schedule)).slice(0, LOCKS_MAX);
+  const idle = [...slots].filter(([schedule]) => !shown.has(schedule));
   for (let from = 0; from < idle.length; from += TOGETHER) {
     if (isLate()) return true;
     const some = idle.slice(from, from + TOGETHER);
@@ -57,6 +59,11 @@ export async function scanStore(core: Core, onLock: (lock: ReadLock) => void): P
   return isTruncated;
 }
 
+/** PostgreSQL's advisory locks have keys, not names: only the names of this process are known. */
+export function listsOnlyOwn({ kind }: Store): boolean {
+  return kind === 'postgres-advisory';
+}
+
 async function listNames({ commands, store }: Core, isLate: () => boolean): Promise<Names> {
   const locks: string[] = [];
   const slots = new Map<string, number>();
@@ -65,13 +72,18 @@ async function listNames({ commands, store }: Core, isLate: () => boolean): Prom
     for (;;) {
       const { done, value: name } = await commands.run(() => names.next());
       if (done === true) return { locks, slots, isTruncated: false };
+      if (isLate()) return { locks, slots, isTruncated: true };
       const slotMs = slotIn(name);
-      if (slotMs !== null) {
-        const schedule = usedName(name).name;
-        slots.set(schedule, Math.max(slotMs, slots.get(schedule) ?? slotMs));
-      } else if (locks.length >= LOCKS_MAX || isLate()) return { locks, slots, isTruncated: true };
-      else locks.push(name);
+      const schedule = slotMs === null ? null : usedName(name).name;
+      const isKnown = schedule !== null && slots.has(schedule);
+      if (!isKnown && locks.length + slots.size >= LOCKS_MAX) return { locks, slots, isTruncated: true };
+      if (slotMs === null || schedule === null) locks.push(name);
+      else slots.set(schedule, Math.max(slotMs, slots.get(schedule) ?? slotMs));
     }
+  } catch (error) {
+    // Such a store says by this error that the process holds none.
+    if (!listsOnlyOwn(store) || codeOf(error) !== 'UNSUPPORTED') throw error;
+    return { locks, slots, isTruncated: false };
   } finally {
     names.return?.()?.catch(() => {});
   }

@@ -1,5 +1,5 @@
 import { storedName } from '../use.ts';
-import type { ClaimView } from '../view.ts';
+import type { ClaimView, LockView } from '../view.ts';
 import type { Timeline, TimelineSpan } from './api.ts';
 import type { ReadLock } from './scan.ts';
 
@@ -10,11 +10,22 @@ const CHANGES_MAX = 300;
 const GAPS_MAX = 50;
 /** Of all locks together. Beyond it, locks that were not seen for the longest time are forgotten. */
 const TOTAL_MAX = 60_000;
+/** Names without a claim so far. */
+const FREE_MAX = 1_000;
 
 /** Samples that are further apart than this leave a gap between them. */
 const gapMs = (intervalMs: number): number => Math.max(intervalMs * 3, 5_000);
 
+type SampledClaims = Pick<LockView, 'holders' | 'waiters'>;
+const NO_CLAIMS: SampledClaims = { holders: [], waiters: [] };
+
 type Span = { -readonly [K in keyof TimelineSpan]: TimelineSpan[K] };
+
+/** When it ended is not known: at some time since the last sample that showed it. */
+function end(span: Span, atMs: number): void {
+  span.toMs = atMs;
+  span.isOpen = false;
+}
 
 /** The samples of one lock. A claim is one span for as long as successive samples show it. */
 class LockTimeline {
@@ -30,7 +41,7 @@ class LockTimeline {
     return this.#spans.length + this.#queue.length;
   }
 
-  sample({ view, readAtMs }: ReadLock, intervalMs: number): void {
+  sample({ holders, waiters }: SampledClaims, readAtMs: number, intervalMs: number): void {
     const atMs = Math.round(readAtMs);
     // A clock that was set back: the samples of the future would never end.
     if (this.#toMs !== null && atMs < this.#toMs) return;
@@ -38,13 +49,13 @@ class LockTimeline {
     this.#fromMs ??= atMs;
     this.#toMs = atMs;
     const seen = new Map<string, Span>();
-    for (const claim of view.holders.slice(0, CLAIMS_MAX))
+    for (const claim of holders.slice(0, CLAIMS_MAX))
       seen.set(claim.id, this.#continued(claim, 'held', atMs));
-    for (const claim of view.waiters.slice(0, CLAIMS_MAX - seen.size))
+    for (const claim of waiters.slice(0, CLAIMS_MAX - seen.size))
       seen.set(claim.id, this.#continued(claim, 'waiting', atMs));
-    for (const [id, span] of this.#open) if (seen.get(id) !== span) span.isOpen = false;
+    for (const [id, span] of this.#open) if (seen.get(id) !== span) end(span, atMs);
     this.#open = seen;
-    this.#count(atMs, view.holders.length, view.waiters.length);
+    this.#count(atMs, holders.length, waiters.length);
     if (this.#spans.length > SPANS_MAX) this.#spans = this.#spans.slice(-SPANS_MAX);
   }
 
@@ -94,16 +105,23 @@ class LockTimeline {
 
 /** The samples of all locks, as far as they fit. */
 export class Timelines {
+  /** The locks that were held or waited for. Those that were so last are at the end. */
   readonly #locks = new Map<string, LockTimeline>();
+  /** Names that were read and never seen with a claim. They cannot push out what was seen of locks. */
+  readonly #free = new Map<string, LockTimeline>();
   #size = 0;
 
-  sample(lock: ReadLock, intervalMs: number): void {
-    const key = storedName(lock.view.use, lock.view.name);
-    const timeline = this.#locks.get(key) ?? new LockTimeline();
-    const before = timeline.size;
-    timeline.sample(lock, intervalMs);
+  sample({ view, readAtMs }: ReadLock, intervalMs: number): void {
+    const key = storedName(view.use, view.name);
+    const timeline = this.#locks.get(key) ?? this.#free.get(key) ?? new LockTimeline();
+    const before = this.#locks.has(key) ? timeline.size : 0;
+    timeline.sample(view, readAtMs, intervalMs);
+    if (view.holders.length + view.waiters.length === 0 && !this.#locks.has(key)) {
+      this.#keepFree(key, timeline);
+      return;
+    }
+    this.#free.delete(key);
     this.#size += timeline.size - before;
-    // The locks that were sampled last are at the end.
     this.#locks.delete(key);
     this.#locks.set(key, timeline);
     for (const [oldest, { size }] of this.#locks) {
@@ -113,7 +131,27 @@ export class Timelines {
     }
   }
 
+  /** A scan that began at `atMs` has found these locks, so all others were free. */
+  sampleFree(found: ReadonlyMap<string, unknown>, atMs: number, intervalMs: number): void {
+    for (const [key, timeline] of [...this.#locks, ...this.#free]) {
+      if (found.has(key)) continue;
+      const before = timeline.size;
+      timeline.sample(NO_CLAIMS, atMs, intervalMs);
+      if (this.#locks.has(key)) this.#size += timeline.size - before;
+    }
+  }
+
   of(key: string, intervalMs: number): Timeline {
-    return (this.#locks.get(key) ?? new LockTimeline()).toJson(intervalMs);
+    const timeline = this.#locks.get(key) ?? this.#free.get(key) ?? new LockTimeline();
+    return timeline.toJson(intervalMs);
+  }
+
+  #keepFree(key: string, timeline: LockTimeline): void {
+    this.#free.delete(key);
+    this.#free.set(key, timeline);
+    for (const oldest of this.#free.keys()) {
+      if (this.#free.size <= FREE_MAX) break;
+      this.#free.delete(oldest);
+    }
   }
 }

@@ -58,6 +58,7 @@ describe('GET /api/session', () => {
     const session = await served.read<SessionInfo>('/api/session');
     expect(session).toEqual({
       ...{ role: 'operate', who: null, store: 'memory', owner: served.locks.owner },
+      ...{ isOrdered: true, listsOnlyOwn: false },
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
     });
   });

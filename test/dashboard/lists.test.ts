@@ -52,7 +52,7 @@ describe('more locks than are read', () => {
 });
 
 describe('locks on Redis', () => {
-  it('are read together, and listed with their holders and waiters', async () => {
+  it('are listed with their holders and waiters', async () => {
     const redis = await startRedis();
     const locks = await openLocks(redis.url, { commandMs: 30_000 });
     await using served = await serve({ locks });

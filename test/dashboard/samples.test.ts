@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { LockDetail, LockList, ScheduleList } from '../../src/dashboard/index.ts';
+import { Timelines } from '../../src/dashboard/timeline.ts';
 import { schedule } from '../../src/schedule/index.ts';
+import type { StoredClaim } from '../../src/store/store.ts';
 import { faultyStore } from '../../src/testing/index.ts';
+import { viewLock } from '../../src/view.ts';
 import { later } from '../support/waiting/eventually.ts';
 import { virtualWorld, watch } from './support/virtual-world.ts';
 
@@ -23,8 +26,9 @@ describe('the timeline of a lock', () => {
       ...[state, Math.round((fromMs - startMs) / 1_000), Math.round((toMs - startMs) / 1_000), isOpen],
     ]);
     expect(relative).toEqual([
-      ['first', 'held', 0, 2, false],
-      ['second', 'waiting', 0, 2, false],
+      // Each lasts up to the sample that no longer shows it: a handoff leaves no gap between holders.
+      ['first', 'held', 0, 3, false],
+      ['second', 'waiting', 0, 3, false],
       ['second', 'held', 3, 5, true],
     ]);
     expect(timeline.queue.map(({ holders, waiters }) => [holders, waiters])).toEqual([
@@ -35,6 +39,46 @@ describe('the timeline of a lock', () => {
     await events.close();
     await second.release();
     await locks.close();
+  });
+
+  it('has no gap where scans found the lock free', async () => {
+    const each = virtualWorld();
+    const { clock, locks, get } = each;
+    const events = await watch(each);
+    await (await locks.mutex('idle').acquire()).release();
+    const first = await locks.mutex('idle').acquire();
+    await clock.advance(1_500);
+    await first.release();
+    await clock.advance(20_000);
+    const second = await locks.mutex('idle').acquire();
+    await clock.advance(1_500);
+    const { timeline } = await get<LockDetail>('/api/lock?name=idle');
+    expect(timeline.gaps).toEqual([]);
+    expect(timeline.spans.map(({ id, isOpen }) => [id, isOpen])).toEqual([
+      [first.id, false],
+      [second.id, true],
+    ]);
+    expect(timeline.queue.map(({ holders }) => holders)).toEqual([1, 0, 1]);
+    await events.close();
+    await second.release();
+    await locks.close();
+  });
+
+  it('is not forgotten when names that nobody uses are asked for', () => {
+    const timelines = new Timelines();
+    const sample = (name: string, claims: readonly StoredClaim[], readAtMs: number): void =>
+      timelines.sample({ view: viewLock(name, claims), readAtMs, slot: null }, 1_000);
+    const held: StoredClaim = {
+      ...{ id: 'x', granted: true, mode: { kind: 'exclusive' }, fence: 1n, note: null },
+      ...{ heldForMs: 0, expiresInMs: 30_000 },
+    };
+    sample('real', [held], 1_000);
+    for (let n = 0; n < 100_000; n += 1) sample(`random-${n}`, [], 2_000);
+    sample('real', [held], 3_000);
+    expect(timelines.of('real', 1_000)).toMatchObject({ fromMs: 1_000, toMs: 3_000 });
+    // A free lock that somebody looks at is sampled too.
+    sample('random-99999', [held], 3_000);
+    expect(timelines.of('random-99999', 1_000)).toMatchObject({ fromMs: 2_000, toMs: 3_000 });
   });
 
   it('has a gap where nobody watched', async () => {

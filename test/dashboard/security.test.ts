@@ -83,6 +83,27 @@ describe('DNS rebinding', () => {
   });
 });
 
+describe('the Host header', () => {
+  it.each(['127.0.0.1/api', 'a@127.0.0.1', '127.0.0.1?x=', '127.0.0.1#', 'a b', '127.0.0.1:99999999'])(
+    'that is no host makes no path: %j',
+    async (host) => {
+      calls = [];
+      expect((await raw({ path: '/session', headers: { host } })).status).toBe(400);
+      expect(calls).toEqual([]);
+    },
+  );
+
+  it('is all that fetch knows of the address: there, hosts must be set', async () => {
+    const locks = createLocks(memoryStore());
+    const request = (): Request => new Request('http://evil.example/api/session');
+    const open = createDashboard(locks, { access: () => 'read' });
+    const listed = createDashboard(locks, { access: () => 'read', hosts: ['localhost'] });
+    expect((await open.fetch(request())).status).toBe(200);
+    expect((await listed.fetch(request())).status).toBe(403);
+    await locks.close();
+  });
+});
+
 describe('requests of other sites', () => {
   it.each([
     ['another origin', { origin: 'https://evil.example' }],

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createDashboard, type DeltaEvent, type SnapshotEvent } from '../../src/dashboard/index.ts';
 import { createLocks, memoryStore, type Store } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { pause } from '../../src/util/backoff.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { EventReader } from './support/event-source.ts';
 import { serve } from './support/served.ts';
@@ -66,6 +67,46 @@ describe('viewers', () => {
     for (const each of sent) each.destroy();
     await watching.close();
   }, 120_000);
+
+  it('are 2,000 at most: one more is asked to come back later', async () => {
+    const clock = virtualClock();
+    const locks = createLocks(memoryStore({ clock }), { clock });
+    const dashboard = createDashboard(locks, { access: () => 'read' });
+    const open = (): Promise<Response> => dashboard.fetch(new Request('http://localhost/api/events'));
+    const opened = await Promise.all(Array.from({ length: 2_000 }, open));
+    expect(opened.every(({ status }) => status === 200)).toBe(true);
+    const refused = await open();
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
+    await opened[0]?.body?.cancel();
+    expect((await open()).status).toBe(200);
+    await dashboard.close();
+    await locks.close();
+  });
+
+  it('wait ten times as long for the next scan as a scan takes', async () => {
+    const clock = virtualClock();
+    const { store, counts } = counted(memoryStore({ clock }));
+    const slow = Object.assign(Object.create(store) as Store, {
+      list: async function* (prefix: string) {
+        await pause(clock, 500);
+        yield* store.list(prefix);
+      },
+    });
+    const locks = createLocks(slow, { clock });
+    const dashboard = createDashboard(locks, { access: () => 'read' });
+    const { body } = await dashboard.fetch(new Request('http://localhost/api/events'));
+    const events = new EventReader(body);
+    void (async () => {
+      while ((await events.next()) !== null);
+    })();
+    await clock.advance(55_000);
+    // One in 5.5 s. Without the pause it would be one in 1.5 s.
+    expect(counts.list).toBeGreaterThanOrEqual(9);
+    expect(counts.list).toBeLessThanOrEqual(11);
+    await events.close();
+    await dashboard.close();
+    await locks.close();
+  });
 
   it('cost the store nothing when they have left', async () => {
     const clock = virtualClock();

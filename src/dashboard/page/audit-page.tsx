@@ -13,6 +13,7 @@ const WORDS: Readonly<Record<EvictOutcome, string>> = {
   evicted: '✓ Evicted',
   gone: '– Already gone',
   changed: '– Changed, left alone',
+  unsupported: '– Not possible on this store',
   failed: '? Unknown, the store failed',
 };
 

@@ -13,6 +13,7 @@ const TITLES: Readonly<Record<Outcome['outcome'], string>> = {
   evicted: 'Evicted.',
   gone: 'Already gone. Nothing was taken away.',
   changed: 'Not evicted: the claim has changed since it was shown.',
+  unsupported: 'Not evicted: this store cannot take away the claim of another program.',
   failed: 'Unknown: the store did not answer. The claim may or may not be gone.',
   refused: 'Not evicted.',
 };
@@ -21,6 +22,7 @@ const LOOKS: Readonly<Record<Outcome['outcome'], string>> = {
   evicted: 'good',
   gone: '',
   changed: '',
+  unsupported: 'bad',
   failed: 'bad',
   refused: 'bad',
 };
