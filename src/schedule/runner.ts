@@ -3,17 +3,14 @@ import { FOREVER_MS } from '../clock.ts';
 import type { Core, Served, Stoppable } from '../core.ts';
 import { ClosedError } from '../errors.ts';
 import { callListener } from '../events.ts';
-import { type AcquireRequest, acquire, tryAcquire } from '../hold/acquire.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
 import { DEFAULTS, type Settings } from '../options.ts';
-import { EXCLUSIVE } from '../primitives/mutex.ts';
-import { storedName } from '../use.ts';
 import { onAbort } from '../util/abort.ts';
 import { backoff, pause, settlesWithin } from '../util/backoff.ts';
 import { isStoreError } from '../util/error-code.ts';
-import { metadataIn } from '../view.ts';
+import { RunClaim } from './run-claim.ts';
 import type { Schedule } from './schedule.ts';
-import { SlotClaims } from './slot-claims.ts';
+import { type RememberedSlot, SlotClaims } from './slot-claims.ts';
 import type { Slots } from './slots.ts';
 import { RunTick, type Tick } from './tick.ts';
 
@@ -45,29 +42,42 @@ const SKIP_REMEMBER_MS = SKIP_LATE_MS + CLOCKS_APART_MS + MARGIN_MS;
  */
 const CLOCK_CHECK_MS = 30_000;
 const RETRY = { min: 100, max: 2_000 };
+/** The pause before a slot is run again, after its run has lost its hold or could not be recorded. */
+const RERUN = { min: 1_000, max: 60_000 };
+/** How long `runNow` waits for processes that have the claim, but do not run. */
+const RUN_NOW_MS = 10_000;
 
-/**
- * `done`: the function returned or threw. `interrupted`: it threw after `stop`. `lost`: the hold
- * was lost.
- */
-type Ending = 'done' | 'interrupted' | 'lost';
+interface Ending {
+  readonly tick: Tick;
+  /**
+   * `done`: the function returned or threw. `interrupted`: it threw after `stop`. `lost`: the hold was
+   * lost.
+   */
+  readonly how: 'done' | 'interrupted' | 'lost';
+}
 
 /** The schedule in one process: waits for each slot and runs it, unless another process does. */
 export class Runner implements Schedule, Stoppable {
   readonly #core: Core;
   readonly #settings: ScheduleSettings;
   readonly #slotClaims: SlotClaims;
+  readonly #runClaim: RunClaim;
   readonly #stopped = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   readonly #loop: Promise<void>;
-  /** Slots up to this instant are settled for this process, even if its clock is set back. */
+  /** Slots up to this instant are settled for this process, even if its clock is set back a little. */
   #settledUntilMs: number;
+  /** How many runs in a row, with `once`, have lost their holds or could not be recorded. */
+  #losses = 0;
+  /** The failure that was reported last, until a slot is dealt with or waited for. */
+  #warnedOf: string | null = null;
   #stopping: Promise<void> | null = null;
 
   constructor(core: Core, settings: ScheduleSettings) {
     this.#core = core;
     this.#settings = settings;
     this.#slotClaims = new SlotClaims(core, settings.name);
+    this.#runClaim = new RunClaim(core, settings.name, settings.claimSettings, this.#slotClaims);
     const nowMs = core.clock.wallMs();
     const latestMs =
       settings.missed === 'once' ? settings.slots.latestUntil(nowMs, nowMs - settings.maxLateMs) : null;
@@ -84,21 +94,34 @@ export class Runner implements Schedule, Stoppable {
 
   get next(): Date | null {
     if (this.#isStopped) return null;
-    const next = this.#settings.slots.next(Math.max(this.#core.clock.wallMs(), this.#settledUntilMs));
+    const nowMs = this.#core.clock.wallMs();
+    const next = this.#settings.slots.next(Math.max(nowMs, this.#settledAt(nowMs)));
     return next === null ? null : new Date(next);
   }
 
   async last(): Promise<{ slot: Date; done: boolean } | null> {
-    const latest = await this.#core.during(this.#slotClaims.latest());
+    const latest = await this.#core.during(this.#latest());
     return latest === null ? null : { slot: new Date(latest.slotMs), done: latest.isDone };
+  }
+
+  async #latest(): Promise<RememberedSlot | null> {
+    return await this.#slotClaims.latest(await this.#runClaim.runningSlotMs());
   }
 
   async runNow(): Promise<boolean> {
     if (this.#isStopped) throw new ClosedError('This schedule is stopped');
-    const held = await tryAcquire(this.#core, this.#request(null));
+    const { clock } = this.#core;
+    const untilMs = clock.monotonicMs() + RUN_NOW_MS;
+    const held = await this.#core.during(
+      this.#runClaim.tryForExtraRun({
+        signal: this.#stopped.signal,
+        shouldGiveUp: () => this.#isStopped || clock.monotonicMs() > untilMs,
+      }),
+    );
+    if (held === null && this.#isStopped) throw new ClosedError('This schedule is stopped');
     if (held === null) return false;
     const mayRun = !this.#isStopped;
-    if (mayRun) await this.#run(held, this.#core.clock.wallMs());
+    if (mayRun) await this.#run(held, clock.wallMs());
     await held.release().catch(() => {});
     if (!mayRun) throw new ClosedError('This schedule is stopped');
     return true;
@@ -122,7 +145,8 @@ export class Runner implements Schedule, Stoppable {
     const isDrained = await settlesWithin(clock, ended, drainMs);
     processRef.end();
     stoppables.delete(this);
-    if (isDrained) return;
+    // What is left may also be a command to the store, after which nothing is started.
+    if (isDrained || this.#running.size === 0) return;
     process.emitWarning(
       `A run of the schedule ${JSON.stringify(this.#settings.name)} was still at work ${drainMs} ms after ` +
         'the schedule was stopped; it keeps its hold until it ends',
@@ -141,6 +165,7 @@ export class Runner implements Schedule, Stoppable {
     for (let failures = 0; !signal.aborted; ) {
       try {
         const nowMs = clock.wallMs();
+        this.#settledUntilMs = this.#settledAt(nowMs);
         const dueMs = slots.latest(this.#settledUntilMs, nowMs);
         if (dueMs === null) {
           await this.#sleepUntil(slots.next(Math.max(nowMs, this.#settledUntilMs)) ?? FOREVER_MS);
@@ -149,22 +174,45 @@ export class Runner implements Schedule, Stoppable {
           await this.#runOrSkip(dueMs);
         } else {
           this.#settledUntilMs = await this.#runOnce(dueMs);
+          if (this.#losses > 0) await this.#pauseAfterLoss();
         }
         failures = 0;
+        this.#warnedOf = null;
       } catch (error) {
         if (signal.aborted) return;
-        if (!isStoreError(error)) this.#warn(error);
+        if (!isStoreError(error)) this.#warnOnce(error);
         await pause(clock, backoff(clock, failures++, RETRY), { signal });
       }
     }
   }
 
+  /** Ends early when the clock is set back: another slot may then be the next. */
   async #sleepUntil(wallMs: number): Promise<void> {
     const { clock } = this.#core;
     const { signal } = this.#stopped;
-    while (!signal.aborted && clock.wallMs() < wallMs) {
-      await pause(clock, Math.min(wallMs - clock.wallMs(), CLOCK_CHECK_MS), { signal });
+    for (let nowMs = clock.wallMs(); !signal.aborted && nowMs < wallMs; ) {
+      await pause(clock, Math.min(wallMs - nowMs, CLOCK_CHECK_MS), { signal });
+      const laterMs = clock.wallMs();
+      if (laterMs < nowMs) return;
+      nowMs = laterMs;
     }
+  }
+
+  /** Ends when the next slot is due, which need not lose its hold too. */
+  async #pauseAfterLoss(): Promise<void> {
+    const { clock } = this.#core;
+    const nowMs = clock.wallMs();
+    const nextMs = this.#settings.slots.next(nowMs) ?? FOREVER_MS;
+    const delayMs = Math.min(backoff(clock, this.#losses - 1, RERUN), nextMs - nowMs);
+    await pause(clock, delayMs, { signal: this.#stopped.signal });
+  }
+
+  /**
+   * A clock that was set back by more than clocks may be apart was wrong before, and the process
+   * follows it: otherwise it would start nothing until its old time is reached again.
+   */
+  #settledAt(nowMs: number): number {
+    return this.#settledUntilMs - nowMs > CLOCKS_APART_MS ? nowMs : this.#settledUntilMs;
   }
 
   /** Takes the slot, then runs it unless another run is in progress. */
@@ -173,18 +221,16 @@ export class Runner implements Schedule, Stoppable {
     const isLate = (): boolean => clock.wallMs() > slotMs + SKIP_LATE_MS;
     if (isLate()) return;
     const nextMs = this.#settings.slots.next(slotMs) ?? FOREVER_MS;
-    const claim = await this.#slotClaims.take(slotMs, {
-      rememberMs: SKIP_REMEMBER_MS,
-      note: 'started',
-      signal: this.#stopped.signal,
-      shouldGiveUp: () => this.#isStopped || isLate() || clock.wallMs() >= nextMs,
-    });
+    const { signal } = this.#stopped;
+    const shouldGiveUp = (): boolean => this.#isStopped || isLate() || clock.wallMs() >= nextMs;
+    const forSlot = { rememberMs: SKIP_REMEMBER_MS, note: 'started', signal, shouldGiveUp } as const;
+    const claim = await this.#slotClaims.take(slotMs, forSlot);
     if (claim === null || this.#isStopped) return;
-    const held = await tryAcquire(this.#core, this.#request(slotMs));
+    const held = await this.#runClaim.tryForSlot(slotMs, { signal, shouldGiveUp });
     if (held === null) return;
     const mayRun = !isLate() && !this.#isStopped && held.checkDeadline();
     const ending = mayRun ? await this.#run(held, slotMs) : null;
-    if (ending === 'done') await this.#slotClaims.finish(claim, SKIP_REMEMBER_MS).catch(() => {});
+    if (ending?.how === 'done') await this.#slotClaims.finish(claim, SKIP_REMEMBER_MS).catch(() => {});
     await held.release().catch(() => {});
   }
 
@@ -193,35 +239,42 @@ export class Runner implements Schedule, Stoppable {
    * to the slot that is now settled. Rejects when the store failed: the slot is tried again.
    */
   async #runOnce(dueMs: number): Promise<number> {
+    const losses = this.#losses;
+    this.#losses = 0;
     if (this.#isTooLate(dueMs) || (await this.#slotClaims.isTaken(dueMs))) return dueMs;
-    const request = this.#request(dueMs);
-    const waiting = { ...request.settings, waitMs: FOREVER_MS, signal: this.#stopped.signal };
-    const held = await acquire(this.#core, { ...request, settings: waiting });
+    const held = await this.#runClaim.acquire(dueMs, this.#stopped.signal);
     try {
-      return await this.#runLatest(held, dueMs);
+      return await this.#runLatest(held, dueMs, losses);
     } finally {
       await held.release().catch(() => {});
     }
   }
 
-  async #runLatest(held: HeldClaim, dueMs: number): Promise<number> {
+  async #runLatest(held: HeldClaim, dueMs: number, losses: number): Promise<number> {
     const { clock } = this.#core;
     const { slots } = this.#settings;
     // Later slots may have become due while this process waited or was paused.
     const slotMs = slots.latest(dueMs, clock.wallMs()) ?? dueMs;
     if (this.#isTooLate(slotMs) || (await this.#slotClaims.isTaken(slotMs))) return slotMs;
+    if (slotMs !== dueMs && !(await this.#runClaim.showSlot(held, slotMs))) return slotMs - 1;
     if (this.#isStopped || !held.checkDeadline()) return slotMs - 1;
     // Checked again: nothing is awaited between this check and the start.
     if (this.#isTooLate(slotMs) || slots.latest(slotMs, clock.wallMs()) !== null) return slotMs;
-    const ending = await this.#run(held, slotMs);
-    if (ending === 'lost') return slotMs - 1;
-    if (ending === 'interrupted') return slotMs;
+    const { how, tick } = await this.#run(held, slotMs);
+    if (how === 'interrupted') return slotMs;
+    this.#losses = losses + 1;
+    if (how === 'lost') return slotMs - 1;
     const claim = await this.#slotClaims.take(slotMs, {
       rememberMs: this.#rememberMs(slotMs),
       note: 'done',
       shouldGiveUp: () => !held.checkDeadline(),
     });
-    return claim === null && !held.checkDeadline() ? slotMs - 1 : slotMs;
+    if (claim === null && !held.checkDeadline()) {
+      this.#report(held.reason, tick);
+      return slotMs - 1;
+    }
+    this.#losses = 0;
+    return slotMs;
   }
 
   #isTooLate(slotMs: number): boolean {
@@ -244,40 +297,30 @@ export class Runner implements Schedule, Stoppable {
     this.#running.add(work);
     try {
       await work;
-      if (held.checkDeadline()) return 'done';
+      if (held.checkDeadline()) return { tick, how: 'done' };
       this.#report(held.reason, tick);
-      return 'lost';
+      return { tick, how: 'lost' };
     } catch (error) {
-      const ending = !held.checkDeadline() ? 'lost' : this.#isStopped ? 'interrupted' : 'done';
-      if (ending !== 'interrupted') this.#report(error, tick);
-      return ending;
+      const how = !held.checkDeadline() ? 'lost' : this.#isStopped ? 'interrupted' : 'done';
+      if (how !== 'interrupted') this.#report(error, tick);
+      return { tick, how };
     } finally {
       tick.end();
       this.#running.delete(work);
     }
   }
 
-  /**
-   * The claim that keeps runs apart. Its note has the slot, for people and for `last`. When later
-   * slots become due while the claim waits, the note is not updated: changing it would wake every
-   * other waiter.
-   */
-  #request(slotMs: number | null): AcquireRequest {
-    const { claimSettings, name } = this.#settings;
-    const note = slotMs === null ? claimSettings.note : this.#noteOf(slotMs);
-    const own = { ...claimSettings, waitMs: 0, signal: undefined, note };
-    return { name: storedName('schedule', name), mode: EXCLUSIVE, settings: own };
-  }
-
-  #noteOf(slotMs: number): string {
-    const metadata = metadataIn(this.#settings.claimSettings.note);
-    return JSON.stringify({ ...metadata, slot: new Date(slotMs).toISOString() });
-  }
-
   #report(error: unknown, tick: Tick): void {
     const { onError, name } = this.#settings;
     if (onError !== null) callListener('onError', () => onError(error, tick));
     else this.#warn(error, ` in the run of ${tick.slot.toISOString()} of ${JSON.stringify(name)}`);
+  }
+
+  /** A `when` that keeps failing in the same way is reported once. */
+  #warnOnce(error: unknown): void {
+    const text = show(error);
+    if (text !== this.#warnedOf) this.#warn(error);
+    this.#warnedOf = text;
   }
 
   #warn(error: unknown, where = ` of ${JSON.stringify(this.#settings.name)}`): void {

@@ -34,13 +34,15 @@ export interface Schedule extends AsyncDisposable {
   /** The next slot; `null` when there is none or the schedule is stopped. */
   readonly next: Date | null;
   /**
-   * The latest slot that the store remembers, and whether its run has ended. `null` when it
-   * remembers none. Rejects with a `StoreError` when the store fails.
+   * The latest slot that the store remembers, and whether its run has ended. Not done is a run in
+   * progress, one that died and, with `skip`, a slot that was missed because another run was in
+   * progress. `null` when the store remembers none. Rejects with a `StoreError` when it fails.
    */
   last(): Promise<{ slot: Date; done: boolean } | null>;
   /**
    * Starts an extra run, which never overlaps another. Resolves to true when it has ended, to false
-   * when another run is in progress. What the function throws goes to `onError`. Rejects with a
+   * when another run is in progress. Waits, for 10 s at most, while processes that queued for a
+   * finished slot take their turns. What the function throws goes to `onError`. Rejects with a
    * `StoreError` when the store fails, and with a `ClosedError` once the schedule is stopped.
    */
   runNow(): Promise<boolean>;

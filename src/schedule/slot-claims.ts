@@ -1,10 +1,9 @@
 import type { Core } from '../core.ts';
 import { EXCLUSIVE } from '../primitives/mutex.ts';
-import type { ClaimRef } from '../store/store.ts';
-import { DONE, slotIn, slotName, slotPrefix, storedName } from '../use.ts';
+import type { ClaimRef, StoredClaim } from '../store/store.ts';
+import { DONE, slotIn, slotName, slotPrefix } from '../use.ts';
 import { backoff, pause } from '../util/backoff.ts';
 import { isStoreError } from '../util/error-code.ts';
-import { metadataIn } from '../view.ts';
 
 /** The note of a slot's claim until its run has ended. */
 const STARTED = '{"schedule":"started"}';
@@ -19,9 +18,9 @@ export interface RememberedSlot {
 interface TakeOptions {
   readonly rememberMs: number;
   readonly note: 'started' | 'done';
-  /** Whether to give up; called after each failure of the store. */
+  /** Whether to give up; called after each failure of the store, and after each refusal. */
   readonly shouldGiveUp: () => boolean;
-  /** Ends the wait for a store that fails. */
+  /** Ends the pause before the next command. */
   readonly signal?: AbortSignal;
 }
 
@@ -38,33 +37,46 @@ export class SlotClaims {
     this.#schedule = schedule;
   }
 
-  /** Whether a process has taken this slot's claim. */
-  async isTaken(slotMs: number): Promise<boolean> {
-    const claims = await this.#core.read(slotName(this.#schedule, slotMs));
-    return claims.some((claim) => claim.granted);
+  /** Whether a process has taken this slot's claim, other than by the claim of that id. */
+  async isTaken(slotMs: number, exceptId?: string): Promise<boolean> {
+    return (await this.#read(slotMs)).some(({ granted, id }) => granted && id !== exceptId);
+  }
+
+  /** Whether the run of this slot has ended. */
+  async isDone(slotMs: number): Promise<boolean> {
+    return (await this.#read(slotMs)).some(({ note }) => note === DONE);
+  }
+
+  #read(slotMs: number): Promise<readonly StoredClaim[]> {
+    return this.#core.read(slotName(this.#schedule, slotMs));
   }
 
   /**
    * Takes the slot's claim. `null` when another process has it, or when the store did not answer
-   * before `shouldGiveUp` returned true. After a lost reply, the claim is sent again with the same
-   * id. A claim of unknown outcome is not cleaned up: it may exist without a run, and its slot is
-   * then missed.
+   * before `shouldGiveUp` returned true. After a lost reply, the claim is sent again with the same id;
+   * so it is after a refusal when no process has the slot: processes that claim at the same moment may
+   * split the votes of several nodes. A claim of unknown outcome is not cleaned up: it may exist
+   * without a run, and its slot is then missed.
    */
   async take(slotMs: number, options: TakeOptions): Promise<ClaimRef | null> {
     const { clock, commands, nextId, record, store } = this.#core;
     const ref = { name: slotName(this.#schedule, slotMs), id: nextId() };
     const note = options.note === 'done' ? DONE : STARTED;
     const fixed = { mode: EXCLUSIVE, ttlMs: options.rememberMs, wait: false, note };
-    for (let failures = 0; ; failures += 1) {
+    let isRefused = false;
+    for (let attempt = 0; ; attempt += 1) {
       try {
+        if (isRefused && (await this.isTaken(slotMs, ref.id))) return null;
         const request = { ...ref, ...fixed, fenceAbove: record.fenceSeen };
         const { granted } = await commands.run((signal) => store.claim(request, signal));
-        return granted ? ref : null;
+        if (granted) return ref;
+        isRefused = true;
       } catch (error) {
         if (!isStoreError(error)) throw error;
-        await pause(clock, backoff(clock, failures, RETRY), options.signal && { signal: options.signal });
-        if (options.shouldGiveUp()) return null;
       }
+      // Also before the slot is read: votes that other processes take back are gone by then.
+      await pause(clock, backoff(clock, attempt, RETRY), options.signal && { signal: options.signal });
+      if (options.shouldGiveUp()) return null;
     }
   }
 
@@ -74,32 +86,17 @@ export class SlotClaims {
     await commands.run((signal) => store.renew(claim, { ttlMs: rememberMs, note: DONE }, signal));
   }
 
-  /** The latest slot that is remembered, or is being run. */
-  async latest(): Promise<RememberedSlot | null> {
-    const [remembered, running] = await Promise.all([this.#latestRemembered(), this.#running()]);
-    if (running !== null && running >= (remembered?.slotMs ?? running)) {
-      return { slotMs: running, isDone: remembered?.slotMs === running && remembered.isDone };
-    }
-    return remembered;
-  }
-
-  async #latestRemembered(): Promise<RememberedSlot | null> {
+  /** The latest slot that is remembered. `runningMs`: the slot of the run in progress. */
+  async latest(runningMs: number | null): Promise<RememberedSlot | null> {
     let latestMs: number | null = null;
     for await (const name of this.#core.listNames(slotPrefix(this.#schedule))) {
       const slotMs = slotIn(name);
       if (slotMs !== null && slotMs > (latestMs ?? Number.NEGATIVE_INFINITY)) latestMs = slotMs;
     }
-    if (latestMs === null) return null;
-    const claims = await this.#core.read(slotName(this.#schedule, latestMs));
-    return { slotMs: latestMs, isDone: claims.some(({ note }) => note === DONE) };
-  }
-
-  /** The slot of the run in progress. An extra run has none. */
-  async #running(): Promise<number | null> {
-    const claims = await this.#core.read(storedName('schedule', this.#schedule));
-    const holder = claims.find((claim) => claim.granted);
-    const slot = metadataIn(holder?.note ?? null)?.slot;
-    const slotMs = typeof slot === 'string' ? Date.parse(slot) : Number.NaN;
-    return Number.isNaN(slotMs) ? null : slotMs;
+    const isDone = latestMs !== null && (await this.isDone(latestMs));
+    // A later slot that was taken while that run is in progress, and is not done, was missed.
+    if (runningMs !== null && (latestMs === null || runningMs > latestMs || !isDone))
+      return { slotMs: runningMs, isDone: false };
+    return latestMs === null ? null : { slotMs: latestMs, isDone };
   }
 }

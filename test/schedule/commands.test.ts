@@ -100,7 +100,8 @@ describe.concurrent('a process that does not run a slot', () => {
       // The first process runs both slots: the others have waited, and so subscribed, before.
       measure(open, { missed: 'once', behindMs: 500, runMs: 3 * SECOND_MS }),
     ]);
-    expect(skipped).toEqual({ inRun: ['claim', 'claim'], afterRun: ['', ''], between: 0 });
+    // The refusal may have been spurious, so they look.
+    expect(skipped).toEqual({ inRun: ['claim read', 'claim read'], afterRun: ['', ''], between: 0 });
     // The run was over when they looked.
     expect(late).toEqual({ inRun: ['', ''], afterRun: ['read', 'read'], between: 0 });
     // They wait in the queue and do not ask. In a file, where no server pushes, the first waiter looks

@@ -1,0 +1,61 @@
+import { expect, it, vi } from 'vitest';
+import { createLocks } from '../../src/index.ts';
+import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
+import { faultyStore } from '../../src/testing/index.ts';
+import { connectionTo } from '../support/memory/memory-connection.ts';
+import { at, EVERY_MINUTE, makeWorld } from './world.ts';
+
+const codeOf = (error: unknown): string => (error as { code: string }).code;
+
+it('with once, a completed run that could not be recorded is reported, and its slot is run again', async () => {
+  const { clock, store, runs } = makeWorld();
+  let isAway = false;
+  const locks = createLocks(
+    faultyStore(connectionTo(store), () => (isAway ? 'fail' : null)),
+    { clock, ttlMs: 5_000 },
+  );
+  const errors: [string, string][] = [];
+  const job = schedule(
+    locks,
+    'job',
+    EVERY_MINUTE,
+    ({ slot, lateMs }) => {
+      runs.push({ process: 'p', slot: slot.toISOString(), lateMs });
+      isAway = runs.length === 1;
+    },
+    { missed: 'once', onError: (error, tick) => errors.push([codeOf(error), tick.slot.toISOString()]) },
+  );
+  await clock.advance(10_000);
+  expect([runs.length, errors]).toEqual([1, [['HOLD_LOST', at(0)]]]);
+  isAway = false;
+  await clock.advance(10_000);
+  expect(runs.map(({ slot }) => slot)).toEqual([at(0), at(0)]);
+  expect(errors).toHaveLength(1);
+  await job.stop();
+});
+
+it('with once, a run that always loses its hold is repeated ever less often, until the next slot', async () => {
+  const { clock, locks } = makeWorld();
+  const own = locks();
+  const startsMs: number[] = [];
+  const onError = vi.fn();
+  const lose = async ({ hold }: Tick): Promise<void> => {
+    startsMs.push(clock.monotonicMs());
+    await own.evict('job', hold, { use: 'schedule' });
+    await clock.sleep(10);
+    hold.signal.throwIfAborted();
+  };
+  const minute = {
+    next: (after: Date): Date | null => new Date(Math.floor(after.getTime() / 60_000 + 1) * 60_000),
+  };
+  const job: Schedule = schedule(own, 'job', minute, lose, { missed: 'once', onError });
+  await clock.advance(29_000);
+  expect(startsMs.length).toBeGreaterThan(2);
+  expect(startsMs.length).toBeLessThan(25);
+  // The slot of minute 1 does not wait for the end of the pause.
+  const before = startsMs.length;
+  await clock.advance(1_500);
+  expect(startsMs.length).toBeGreaterThan(before);
+  expect(onError.mock.calls.length).toBe(startsMs.length);
+  await job.stop();
+});
