@@ -5,6 +5,7 @@ import { type Check, repositoryFiles } from './support/tidy/file.ts';
 import { namedPaths } from './support/tidy/path-checks.ts';
 import { fileName, sizeChecks } from './support/tidy/size-checks.ts';
 import { isThere, links, textChecks } from './support/tidy/text-checks.ts';
+import { wordChecks } from './support/tidy/word-checks.ts';
 
 const files = repositoryFiles();
 const textOf = new Map(files.map((file) => [file.path, file.text]));
@@ -16,6 +17,7 @@ const checks: readonly Check[] = [
   ...codeChecks,
   noBarrels(entrySources),
   ...textChecks,
+  ...wordChecks,
   links((path) => textOf.get(path) ?? isThere(path)),
   namedPaths((path) => textOf.get(path) ?? isThere(path)),
 ];

@@ -191,7 +191,7 @@ export interface LeaderList {
 export interface LeaderSummary {
   readonly name: string;
   readonly leader: ClaimSummary | null;
-  /** The leader and those who wait, as far as the store knows. */
+  /** The leader and the waiting candidates, as far as the store knows. */
   readonly candidateCount: number;
   /** The leader is a candidate of this process. */
   readonly isHere: boolean;

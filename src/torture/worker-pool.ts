@@ -94,13 +94,13 @@ export class WorkerPool {
     this.#onExit(worker);
   }
 
-  #read(worker: Worker, line: WorkerLine): void {
-    if ('held' in line) {
-      const hold = worker.holds.get(line.held.process);
-      if (hold !== undefined) hold.at = line.held.at;
+  #read(worker: Worker, report: WorkerLine): void {
+    if ('held' in report) {
+      const hold = worker.holds.get(report.held.process);
+      if (hold !== undefined) hold.at = report.held.at;
       return;
     }
-    const { event } = line;
+    const { event } = report;
     this.history.push(event);
     if (event.note?.kind === 'adapter') worker.hasStarted = true;
     else if (event.note?.kind === 'end') worker.hasEnded = true;

@@ -227,7 +227,7 @@ describe('a candidate', () => {
   it.each([
     ['stop', ({ first }: Awaited<ReturnType<typeof standing>>) => first.stop({ drainMs: 2_000 })],
     ['close', ({ mine }: Awaited<ReturnType<typeof standing>>) => mine.close({ drainMs: 2_000 })],
-  ])('that works longer than drainMs hands over with a warning: %s', async (_, end) => {
+  ])('that works longer than drainMs hands off with a warning: %s', async (_, end) => {
     const stage = await standing(60_000);
     const warnings = await warningsDuring(async () => {
       const ended = outcomeOf(end(stage));
@@ -255,7 +255,7 @@ describe('a candidate', () => {
         return stage.first.stop({ drainMs: 2_000 });
       },
     ],
-  ])('that is stopped twice hands over after the shorter drainMs, with one warning: %s', async (_, end) => {
+  ])('that is stopped twice hands off after the shorter drainMs, with one warning: %s', async (_, end) => {
     const stage = await standing(70_000);
     const warnings = await warningsDuring(async () => {
       const ended = outcomeOf(end(stage));
