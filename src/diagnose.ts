@@ -60,7 +60,7 @@ interface Reached {
 /** Rejects with the error of the store when none of its checks has reached the server either. */
 async function reach({ commands, store }: Core, limits: Limits, limitMs: number): Promise<Reached> {
   const check = async (signal: AbortSignal): Promise<readonly Finding[]> =>
-    (await store.diagnose?.({ ...limits, commandMs: limitMs, signal })) ?? [];
+    (await store.diagnose?.({ ...limits, limitMs, signal })) ?? [];
   const [answer, own] = await Promise.all([
     settled(commands.run((signal) => firstAnswer(store, signal), limitMs)),
     settled(commands.run(check, limitMs)),
@@ -96,7 +96,7 @@ function noChecks(error: unknown): Finding {
   return { check: 'store-checks', ...unknown(errorText(error), means, 'Run the diagnosis again.') };
 }
 
-type Limits = Omit<DiagnoseContext, 'signal'>;
+type Limits = Omit<DiagnoseContext, 'limitMs' | 'signal'>;
 
 async function roundTrips(core: Core, limits: Limits): Promise<Finding[]> {
   const never = new AbortController();

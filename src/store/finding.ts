@@ -26,9 +26,11 @@ export interface DiagnoseContext {
   readonly clock: Clock;
   /** The TTL of holds that set none. */
   readonly ttlMs: number;
-  /** The time limit of one command, and of the whole diagnosis of the store. */
+  /** The time limit of one command. */
   readonly commandMs: number;
-  /** Aborts at that limit. Checks without a result by then are `unknown`. */
+  /** The time limit of the whole diagnosis of the store: what is left after earlier tries to connect. */
+  readonly limitMs: number;
+  /** Aborts at `limitMs`. Checks without a result by then are `unknown`. */
   readonly signal: AbortSignal;
 }
 

@@ -33,7 +33,7 @@ export interface OpenedStore {
 }
 
 /** The part of a `DiagnoseContext` that can be sent to a thread. */
-export type DiagnoseLimits = Pick<DiagnoseContext, 'ttlMs' | 'commandMs'>;
+export type DiagnoseLimits = Pick<DiagnoseContext, 'ttlMs' | 'commandMs' | 'limitMs'>;
 
 /** The calls that the thread answers. */
 export interface ThreadCalls {

@@ -99,8 +99,8 @@ export class ThreadStore implements Store {
     }
   }
 
-  diagnose({ ttlMs, commandMs, signal }: DiagnoseContext): Promise<readonly Finding[]> {
-    return this.#thread.call('diagnose', [{ ttlMs, commandMs }], signal);
+  diagnose({ ttlMs, commandMs, limitMs, signal }: DiagnoseContext): Promise<readonly Finding[]> {
+    return this.#thread.call('diagnose', [{ ttlMs, commandMs, limitMs }], signal);
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Etcd3 } from 'etcd3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
 import { judgeQuota, judgeVersions } from '../../src/stores/etcd/diagnose.ts';
 import { diagnose, findingOf, problemsIn } from '../support/doctor/findings.ts';
 import { findingsAt, problemsAt } from '../support/doctor/store-findings.ts';
@@ -12,7 +13,9 @@ const CHECKS = [
   'etcd-corruption',
   'etcd-ttl',
   'etcd-members',
+  'etcd-reachable',
   'etcd-quota',
+  'clock-difference',
   'etcd-permissions',
 ];
 
@@ -47,6 +50,30 @@ describe.concurrent('an etcd cluster', () => {
 
   it('may lose a hold in an election when the TTL is short', async () => {
     expect(await problemsAt(urlOf(three), { ttlMs: 2_000 })).toEqual(['etcd-ttl: warn', VERSION]);
+  });
+
+  it('has a member that does not answer', async () => {
+    await using own = await startEtcdCluster();
+    own.members[2]?.server.kill('SIGKILL');
+    const lost = ['etcd-reachable: warn', VERSION];
+    // The cluster may have to elect another leader first.
+    await eventually(
+      'the loss is found',
+      async () => `${await problemsAt(urlOf(own)).catch(() => [])}` === `${lost}`,
+    );
+    const { found } = findingOf(await findingsAt(urlOf(own)), 'etcd-reachable');
+    expect(found).toMatch(/^2 of the 3 members answer; no answer from \S+$/);
+    // The members are those of the cluster, not those of the URL.
+    expect(await problemsAt(`etcd://${own.addresses[0]}`)).toEqual(lost);
+  }, 60_000);
+
+  it('has another time than this host', async () => {
+    const clock = { ...systemClock, wallMs: () => systemClock.wallMs() + 60_000 };
+    const findings = await diagnose(urlOf(three), { clock });
+    expect(findingOf(findings, 'clock-difference')).toMatchObject({
+      level: 'warn',
+      found: /is at least 5\d{4} ms behind the clock of this host/,
+    });
   });
 
   it('of two members survives no loss, and grants nothing without a leader', async () => {

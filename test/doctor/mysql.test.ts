@@ -99,6 +99,12 @@ describe('a MariaDB server', () => {
 
   it('answers a locked row later than a command may take', async () => {
     expect(await problemsAt(urlOf('root'), { commandMs: 3_000 })).toEqual(['mysql-lock-wait: warn']);
+    // What counts is the setting, and not what is left of it after the connection was made.
+    const { level, found } = findingOf(
+      await diagnose(urlOf('root'), { commandMs: 3_001 }),
+      'mysql-lock-wait',
+    );
+    expect([level, found.endsWith('; commandMs is 3001')]).toEqual(['ok', true]);
   });
 
   it('has another time than this host', async () => {

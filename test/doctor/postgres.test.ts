@@ -197,6 +197,7 @@ describe('a PostgreSQL server with a standby', () => {
   it('forgets grants in a failover unless the standby is synchronous', async () => {
     await good.query('CREATE ROLE plain LOGIN IN ROLE app');
     await good.query('CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET synchronous_commit = local');
+    await good.query('CREATE ROLE lazy LOGIN SUPERUSER; ALTER ROLE lazy SET synchronous_commit = off');
     const urlFor = (role: string): string => good.url.replace('postgres@', `${role}@`);
     {
       await using _standby = await startStandby();
@@ -212,6 +213,11 @@ describe('a PostgreSQL server with a standby', () => {
     const waiting = await findingsAt(good.url);
     expect(problemsIn(waiting)).toEqual(['postgres-replication: fail']);
     expect(findingOf(waiting, 'postgres-replication').means).toMatch(/no lock can be acquired/);
+    // The store waits for the standby although the commits of the role do not.
+    const lazy = ['postgres-replication: fail', 'postgres-synchronous-commit: warn'];
+    expect(await problemsAt(urlFor('lazy'))).toEqual(lazy);
+    await using locks = await openLocks(urlFor('lazy'), { commandMs: 1_000, connect: false });
+    await expect(locks.mutex('waits for a standby').tryAcquire()).rejects.toMatchObject({ code: 'STORE' });
     await setStandbyNames('');
     expect(await problemsAt(good.url)).toEqual([]);
   }, 60_000);

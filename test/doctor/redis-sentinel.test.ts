@@ -10,6 +10,7 @@ import {
   type SentinelView,
 } from '../../src/stores/redis/sentinel-checks.ts';
 import { MASTER } from '../../src/torture/servers/redis-sentinel.ts';
+import type { Server } from '../../src/torture/servers/server.ts';
 import { diagnose, expectProblems, findingOf } from '../support/doctor/findings.ts';
 import { GOOD_REDIS, told } from '../support/doctor/redis.ts';
 import { type RedisSentinel, startRedisSentinel } from '../support/servers/redis-sentinel.ts';
@@ -63,6 +64,38 @@ describe('a Redis behind Sentinel', () => {
     const findings = await expectProblems(() => diagnose(sentinel.url), ['redis-sentinel-state: warn']);
     await first?.start();
     expect(findingOf(findings, 'redis-sentinel-state').found).toContain(`127.0.0.1:${first?.port}`);
+  });
+
+  it('with two Sentinels is reported', async () => {
+    const [first, second, third] = sentinel.sentinels as [Server, Server, Server];
+    third.kill('SIGKILL');
+    await third.exited();
+    // They forget the third one, and find each other and the replicas again.
+    for (const each of [first, second]) await told(each, 'SENTINEL', 'RESET', MASTER);
+    const url = `redis+sentinel://127.0.0.1:${first.port},127.0.0.1:${second.port}/${MASTER}`;
+    const findings = await expectProblems(() => diagnose(url), ['redis-sentinel-quorum: warn']);
+    expect(findingOf(findings, 'redis-sentinel-quorum').found).toBe('2 Sentinels, quorum 2');
+    await third.start();
+  });
+
+  it('whose master a Sentinel cannot reach is reported', async () => {
+    const [cutOff, ...others] = sentinel.sentinels as [Server, Server, Server];
+    const master = { url: `redis://127.0.0.1:${await sentinel.masterPort()}` };
+    for (const each of others) await told(each, 'SENTINEL', 'SET', MASTER, 'auth-pass', 'pass-word');
+    for (const server of sentinel.servers) await told(server, 'CONFIG', 'SET', 'masterauth', 'pass-word');
+    await told(cutOff, 'SENTINEL', 'SET', MASTER, 'down-after-milliseconds', '500');
+    await told(master, 'CONFIG', 'SET', 'requirepass', 'pass-word');
+    const known = { url: master.url.replace('://', '://:pass-word@') };
+    // The Sentinels connect again, one of them without the password. A quorum needs two.
+    for (const type of ['normal', 'pubsub']) await told(known, 'CLIENT', 'KILL', 'TYPE', type);
+    const client = new Redis({ sentinels: [...sentinel.addresses], name: MASTER, password: 'pass-word' });
+    const locks = createLocks(redisStore(client));
+    const findings = await expectProblems(() => locks.diagnose(), ['redis-sentinel-state: fail']);
+    expect(findingOf(findings, 'redis-sentinel-state').found).toBe(
+      '1 of 3 Sentinels cannot reach the master',
+    );
+    await locks.close();
+    client.disconnect();
   });
 });
 

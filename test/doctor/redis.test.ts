@@ -92,8 +92,9 @@ describe.concurrent('a Redis server', () => {
     expect(findingOf(findings, 'redis-persistence').found).toContain(found);
   });
 
-  it('that cannot save is reported', async () => {
-    await using server = await startRedis({ args: [...GOOD_REDIS, '--appendonly', 'no'] });
+  it('that cannot save is reported, as a failure only while it refuses writes', async () => {
+    const args = [...GOOD_REDIS, '--appendonly', 'no', '--save', '3600 1'];
+    await using server = await startRedis({ args });
     rmSync(server.dir, { recursive: true });
     await told(server, 'SET', 'data', '1');
     await told(server, 'BGSAVE');
@@ -101,6 +102,16 @@ describe.concurrent('a Redis server', () => {
       String(await told(server, 'INFO', 'persistence')).includes('rdb_last_bgsave_status:err'),
     );
     await expectProblems(() => diagnose(server.url), ['redis-persistence: fail']);
+    await expect(told(server, 'SET', 'data', '2')).rejects.toThrow(/MISCONF/);
+    await told(server, 'CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no');
+    const ignored = await expectProblems(() => diagnose(server.url), ['redis-persistence: warn']);
+    expect(findingOf(ignored, 'redis-persistence').found).toMatch(/, and the last one failed$/);
+    await told(server, 'CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'yes');
+    // Without save points, a snapshot by hand that failed stops nothing.
+    await told(server, 'CONFIG', 'SET', 'save', '');
+    const unsaved = await expectProblems(() => diagnose(server.url), ['redis-persistence: warn']);
+    expect(findingOf(unsaved, 'redis-persistence').found).toBe('nothing is saved to disk');
+    expect(await told(server, 'SET', 'data', '2')).toBe('OK');
   });
 
   it('that is a replica, and a master with replicas, are reported', async () => {

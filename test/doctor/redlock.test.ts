@@ -1,4 +1,8 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks, type Finding, type LocksOptions } from '../../src/index.ts';
 import { redlockStore } from '../../src/stores/redis/index.ts';
@@ -54,6 +58,25 @@ describe.concurrent('a Redlock', () => {
       ['redlock-hosts: warn'],
     );
     expect(findingOf(findings, 'redlock-hosts').found).toBe('several nodes are on 127.0.0.1');
+  });
+
+  it('whose clients do not tell where their servers are leaves their independence unknown', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-sockets-'));
+    const paths = [0, 1, 2].map((n) => join(folder, `${n}.sock`));
+    const start = (path: string) => startRedis({ args: [...GOOD_REDIS, '--unixsocket', path] });
+    const servers = await Promise.all(paths.map(start));
+    const clients = paths.map((path) => createClient({ socket: { path, tls: false } }));
+    try {
+      await Promise.all(clients.map((client) => client.on('error', () => {}).connect()));
+      const locks = createLocks(redlockStore(clients));
+      const findings = await expectProblems(() => locks.diagnose(), ['redlock-hosts: unknown']);
+      expect(findingOf(findings, 'redlock-hosts').found).toMatch(/^the clients of 3 nodes do not tell/);
+      await locks.close();
+    } finally {
+      for (const client of clients) client.destroy();
+      await Promise.all(servers.map((server) => server.stop()));
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('with one server twice is reported', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
-import { judgeMembers, judgeVersions } from '../../src/stores/zookeeper/diagnose.ts';
+import { judgeMembers, judgeServing, judgeVersions } from '../../src/stores/zookeeper/diagnose.ts';
 import { diagnose, findingOf, problemsIn } from '../support/doctor/findings.ts';
 import { findingsAt, problemsAt } from '../support/doctor/store-findings.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
@@ -79,6 +79,16 @@ describe('a ZooKeeper ensemble', () => {
     expect(await createdIn(one, '/')).toEqual(['locks', 'zookeeper']);
   });
 
+  it('of two members survives no loss', async () => {
+    await using two = await startEnsemble({ members: 2, maxSessionMs: 40_000 });
+    const findings = await findingsAt(two.url);
+    expect(problemsIn(findings)).toEqual(['zookeeper-members: warn']);
+    expect(findingOf(findings, 'zookeeper-members')).toMatchObject({
+      found: '2 voting members',
+      means: expect.stringMatching(/locks survive the loss of 0\./),
+    });
+  }, 60_000);
+
   it('has a member that does not serve', async () => {
     (await three.follower()).server.kill('SIGKILL');
     const problem = 'zookeeper-serving: warn';
@@ -95,6 +105,7 @@ describe('a ZooKeeper ensemble', () => {
   it('is judged by what its members tell', () => {
     const silent = { version: null, mode: null, isServing: null };
     expect(judgeVersions([silent])).toMatchObject({ level: 'unknown', advice: /whitelist=srvr/ });
+    expect(judgeServing([silent, silent])).toMatchObject({ level: 'unknown', advice: /whitelist=srvr/ });
     const old = { version: '3.4.14', mode: 'leader', isServing: true };
     expect(judgeVersions([silent, old])).toMatchObject({ level: 'fail', found: 'ZooKeeper 3.4.14' });
     const server = (n: number, role: string): string => `server.${n}=host:2888:3888:${role};2181`;

@@ -33,6 +33,9 @@ export interface StatusReply {
 }
 
 export interface Member {
+  readonly ID: string;
+  /** Empty for a member that has not started yet. */
+  readonly name: string;
   readonly clientURLs: readonly string[];
   /** It does not vote. */
   readonly isLearner: boolean;

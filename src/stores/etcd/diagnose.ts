@@ -13,17 +13,16 @@ import { ATTEMPT_MS, type Calls, isDenied } from './calls.ts';
 import type { Member, StatusReply } from './client.ts';
 import type { Keys } from './key.ts';
 import { defectsOf, isSupported } from './lease-defects.ts';
+import { askMembers, judgeClocks, judgeReachable, quotaOf } from './member-checks.ts';
 
-/** The client asks a member of its choice, so that several questions reach several members. */
-const STATUS_QUESTIONS = 8;
+/** The client asks a member of its choice, so that so many questions reach nearly always every member. */
+const STATUS_QUESTIONS = 24;
 /** The quota of a member whose quota is not set or not visible. */
 const QUOTA_DEFAULT = 2 * 1024 ** 3;
 /** More than this share of the quota is much. */
 const QUOTA_SHARE = 0.8;
 /** An election takes about a second, and a hold has to be renewed after it. */
 const TTL_MIN_MS = 5_000;
-/** How long the metrics of a member may take. */
-const METRICS_MS = 1_000;
 /** Greater than any revision. */
 const NEVER = String(2n ** 63n - 1n);
 
@@ -46,15 +45,19 @@ export async function diagnose(
   // Without a leader the others would wait for one until their time is over.
   if (hasLeader) {
     const members = calls.members();
-    // A check that awaits it reports its failure.
-    members.catch(() => {});
+    const answered = new Set(statuses.map(({ header }) => header.member_id));
+    // The checks that await the members report that they could not be listed.
+    const words = await members.then(
+      (known) => askMembers(known, answered, context),
+      () => [],
+    );
     checks.push(
       { check: 'etcd-members', run: async () => judgeMembers(await members) },
-      {
-        check: 'etcd-quota',
-        run: async () => judgeQuota(sizeOf(statuses), await readQuota(await members, context), alarms),
-      },
+      { check: 'etcd-reachable', run: async () => judgeReachable((await members) && words) },
+      { check: 'etcd-quota', run: () => judgeQuota(sizeOf(statuses), quotaOf(words), alarms) },
     );
+    if (words.some(({ clock }) => clock !== null))
+      checks.push({ check: 'clock-difference', run: () => judgeClocks(words) });
     // Under this alarm etcd refuses every request.
     if (!isCorrupt(alarms))
       checks.push({ check: 'etcd-permissions', run: () => checkPermissions(calls, keys) });
@@ -142,32 +145,6 @@ export function judgeQuota(size: number, quota: number | null, alarms: readonly 
 
 function shown(bytes: number): string {
   return `${(bytes / 1024 ** 2).toFixed(bytes < 1024 ** 2 ? 2 : 0)} MiB`;
-}
-
-/**
- * The quota is only in the metrics, which members without TLS serve to everybody. `null`: not visible.
- */
-async function readQuota(
-  members: readonly Member[],
-  { clock, signal }: DiagnoseContext,
-): Promise<number | null> {
-  const urls = members.flatMap(({ clientURLs }) => clientURLs).filter((url) => url.startsWith('http:'));
-  const late = new AbortController();
-  const timer = clock.startTimer(METRICS_MS, () => late.abort());
-  const limit = AbortSignal.any([signal, late.signal]);
-  const quotas = await Promise.all(
-    urls.map(async (url) => {
-      try {
-        const metrics = await (await fetch(new URL('/metrics', url), { signal: limit })).text();
-        return Number(/^etcd_server_quota_backend_bytes (\S+)$/m.exec(metrics)?.[1] ?? 0);
-      } catch {
-        return 0;
-      }
-    }),
-  );
-  timer.cancel();
-  const known = quotas.filter((quota) => quota > 0);
-  return known.length === 0 ? null : Math.min(...known);
 }
 
 /**

@@ -73,7 +73,7 @@ const READ_CLOCK = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::text'
  * gets. Rejects with a `StoreError` when there is no connection.
  */
 export async function diagnose(store: DiagnosedStore, context: DiagnoseContext): Promise<readonly Finding[]> {
-  const { clock, commandMs: connectMs, signal } = context;
+  const { clock, limitMs: connectMs, signal } = context;
   const open = (): Promise<Connection> =>
     Connection.open(store.factory, { clock, connectMs, anyServer: true });
   const connection = await open();

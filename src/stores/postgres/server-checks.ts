@@ -94,7 +94,8 @@ export function judgeIsolation({ isLease, isDirect, text }: Facts): Verdict {
 export function judgeReplication(facts: Facts, standbys: readonly Standby[]): Verdict {
   const count = `${standbys.length} ${standbys.length === 1 ? 'standby' : 'standbys'}`;
   if (!facts.isLease) return advisoryReplication(count, standbys.length);
-  const waits = !['local', 'off'].includes(facts.text('synchronous_commit'));
+  // The store raises `off` to `on` for its own transactions.
+  const waits = facts.text('synchronous_commit') !== 'local';
   const synchronous = standbys.filter(({ isSynchronous }) => isSynchronous).length;
   if (facts.text('synchronous_standby_names') !== '' && waits && standbys.every(isAsynchronous))
     return fail(
@@ -110,7 +111,7 @@ export function judgeReplication(facts: Facts, standbys: readonly Standby[]): Ve
       'A failover to an asynchronous standby can forget the last grants: two processes then hold one lock.',
       'GRANT pg_read_all_stats to the role, and run the diagnosis again.',
     );
-  if (synchronous > 0 && (waits || facts.text('synchronous_commit') === 'off'))
+  if (synchronous > 0 && waits)
     return ok(
       `${count}, ${synchronous} of them synchronous`,
       'A grant counts when a synchronous standby has it. A failover to that standby forgets no grant.',

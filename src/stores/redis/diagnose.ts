@@ -76,7 +76,7 @@ export function serverChecks(
 
 /** None for a client that does not follow Sentinels. */
 function sentinelChecks(context: DiagnoseContext, connection: RedisConnection): readonly Promise<Finding>[] {
-  const readings = connection.askSentinels?.(Math.min(SENTINEL_MS, context.commandMs / 3)) ?? null;
+  const readings = connection.askSentinels?.(Math.min(SENTINEL_MS, context.limitMs / 3)) ?? null;
   if (readings === null) return [];
   return [
     runCheck(context, 'redis-sentinel-quorum', async () => judgeQuorum(await readings)),

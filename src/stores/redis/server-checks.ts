@@ -85,11 +85,12 @@ const DURABLE = 'Set appendonly to yes and appendfsync to always, where two hold
 export async function checkPersistence(facts: ServerFacts): Promise<Verdict> {
   const info = await facts.info();
   const isLogged = info.get('aof_enabled') === '1';
-  const problem = writeProblem(info, isLogged);
-  if (problem !== null)
+  const isLogBroken = isLogged && info.get('aof_last_write_status') === 'err';
+  const hasSaveFailed = info.get('rdb_last_bgsave_status') === 'err';
+  if (isLogBroken || (hasSaveFailed && (await stopsWrites(facts))))
     return fail(
-      problem,
-      'The server may refuse writes: no lock can be acquired, renewed or released.',
+      isLogBroken ? 'the last write to the log failed' : 'the last snapshot failed',
+      'The server refuses writes: no lock can be acquired, renewed or released.',
       'Look into the log of the server: its disk may be full, or its folder gone.',
     );
   if (isLogged) return await checkLog(facts);
@@ -97,7 +98,7 @@ export async function checkPersistence(facts: ServerFacts): Promise<Verdict> {
   return saves === ''
     ? warn('nothing is saved to disk', `A restart forgets every lock that is held, ${LOSS}`, DURABLE)
     : warn(
-        `only snapshots are saved (save ${saves})`,
+        `only snapshots are saved (save ${saves})${hasSaveFailed ? ', and the last one failed' : ''}`,
         `A crash forgets the locks since the last snapshot, ${LOSS}`,
         DURABLE,
       );
@@ -112,9 +113,10 @@ async function checkLog(facts: ServerFacts): Promise<Verdict> {
   return warn(found, `A crash of the host loses ${lost}, ${LOSS}`, 'Set appendfsync to always.');
 }
 
-function writeProblem(info: ReadonlyMap<string, string>, isLogged: boolean): string | null {
-  if (isLogged && info.get('aof_last_write_status') === 'err') return 'the last write to the log failed';
-  return info.get('rdb_last_bgsave_status') === 'err' ? 'the last snapshot failed' : null;
+/** Whether the server refuses writes after a snapshot that failed: only if it has to make snapshots. */
+async function stopsWrites(facts: ServerFacts): Promise<boolean> {
+  if ((await facts.config('stop-writes-on-bgsave-error')) !== 'yes') return false;
+  return (await facts.config('save')) !== '';
 }
 
 export async function checkReplicas(facts: ServerFacts): Promise<Verdict> {

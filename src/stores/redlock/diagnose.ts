@@ -4,6 +4,7 @@ import {
   fail,
   ok,
   runCheck,
+  unknown,
   type Verdict,
   warn,
 } from '../../store/finding.ts';
@@ -93,9 +94,15 @@ async function checkRunIds(nodes: LabelledFacts): Promise<Verdict> {
 }
 
 /** A label is `host:port`, or a number where the address of the client is not known. */
-function judgeHosts(labels: readonly string[]): Verdict {
+export function judgeHosts(labels: readonly string[]): Verdict {
   const hosts = labels.filter((label) => /:\d+$/.test(label)).map((label) => label.replace(/:\d+$/, ''));
   const shared = hosts.find((host, n) => hosts.indexOf(host) < n);
+  if (shared === undefined && hosts.length < labels.length)
+    return unknown(
+      `the clients of ${labels.length - hosts.length} nodes do not tell their addresses`,
+      'Nodes on one host fail and restart together: a majority may forget locks at once.',
+      'See to it that every node has a host with its own disk and power supply.',
+    );
   if (shared === undefined)
     return ok('every node has a host of its own', 'A host that fails takes one node with it.');
   return warn(

@@ -13,11 +13,11 @@ export function judgeVoters(
   const found = others.count === 0 ? voting : `${voting}, and ${others.count} that only ${others.do}`;
   if (voters === 1) return warn(found, alone, 'Run three or five members.');
   const spare = Math.ceil(voters / 2) - 1;
-  const means = `Locks survive the loss of ${spare} ${spare === 1 ? 'member' : 'members'}.`;
+  const means = `With every member up, locks survive the loss of ${spare}.`;
   if (voters % 2 === 1) return ok(found, means);
   return warn(
     found,
-    `${means} One member fewer would survive the same, and a smaller majority would have to agree.`,
+    `${means} One member fewer would be as safe, and a smaller majority would have to agree.`,
     'Run an odd number of members.',
   );
 }

@@ -8,10 +8,10 @@ const LOOK_MS = 50;
 
 /** Whether the server can push wake-ups to this process: opens the subscription. */
 export async function checkWakeUp(
-  { clock, commandMs }: Pick<DiagnoseContext, 'clock' | 'commandMs'>,
+  { clock, limitMs }: Pick<DiagnoseContext, 'clock' | 'limitMs'>,
   subscription: Subscription,
 ): Promise<Verdict> {
-  const endMs = clock.monotonicMs() + Math.min(UP_MS, commandMs / 2);
+  const endMs = clock.monotonicMs() + Math.min(UP_MS, limitMs / 2);
   await subscription.start();
   while (!subscription.isUp && clock.monotonicMs() < endMs) await pause(clock, LOOK_MS);
   if (subscription.isUp)

@@ -59,15 +59,17 @@ export function judgeVersions(words: readonly ServerWord[]): Verdict {
   return fail(found, 'The store was not made for this version.', 'Use ZooKeeper 3.5 or newer.');
 }
 
-function judgeServing(words: readonly ServerWord[]): Verdict {
+export function judgeServing(words: readonly ServerWord[]): Verdict {
   const known = words.filter(({ isServing }) => isServing !== null);
   const serving = known.filter(({ isServing }) => isServing === true);
-  const of = `${serving.length} of the ${known.length} members that the client knows`;
-  if (serving.length === known.length)
-    return ok(
-      known.length === 0 ? 'the members do not say whether they serve' : `${of} serve`,
-      'The client can go on with any of them.',
+  if (known.length === 0)
+    return unknown(
+      'no member says whether it serves',
+      'Whether the loss of another member ends all grants cannot be seen here.',
+      'Allow it: 4lw.commands.whitelist=srvr.',
     );
+  const of = `${serving.length} of the ${known.length} members that the client knows`;
+  if (serving.length === known.length) return ok(`${of} serve`, 'The client can go on with any of them.');
   const modes = known.flatMap(({ mode }) => mode ?? []);
   const readOnly = modes.includes('read-only') ? '; one serves read-only clients' : '';
   return warn(

@@ -20,7 +20,8 @@ export async function storeFindings(
 ): Promise<readonly Finding[]> {
   try {
     const signal = AbortSignal.timeout(LIMIT_MS);
-    const findings = (await store.diagnose?.({ clock: systemClock, ttlMs, commandMs, signal })) ?? [];
+    const findings =
+      (await store.diagnose?.({ clock: systemClock, ttlMs, commandMs, limitMs: commandMs, signal })) ?? [];
     expect(documentedChecks()).toEqual(expect.arrayContaining(findings.map(({ check }) => check)));
     return findings;
   } finally {
