@@ -39,6 +39,62 @@ describe('the first repeated claim of a waiter', () => {
   });
 });
 
+describe('a waiter that becomes the first of its process', () => {
+  const TAKE_OVER_MS = 5_000;
+  const TTL_MS = 120_000;
+  const FIRST = { name: 'a', id: 'first', ttlMs: TTL_MS };
+  const SECOND = { name: 'a', id: 'second', ttlMs: TTL_MS };
+
+  function twoWaiters() {
+    const clock = virtualClock();
+    const list = new WakeList(clock, exactly(TAKE_OVER_MS));
+    let woken = 0;
+    for (const claim of [FIRST, SECOND]) {
+      list.add(claim, {
+        wake: () => {
+          if (claim === SECOND) woken += 1;
+        },
+      });
+      list.enqueue(claim);
+      list.setDue('a', TTL_MS);
+    }
+    return { clock, list, woken: () => woken };
+  }
+
+  it.each([
+    ['was given up', (list: WakeList) => list.remove(FIRST)],
+    [
+      'was granted',
+      (list: WakeList) => {
+        list.setDue('a', TTL_MS);
+        list.remove(FIRST);
+      },
+    ],
+    [
+      'got a pushed grant',
+      (list: WakeList) => {
+        const waiting = { ...FIRST, waiter: { wake: () => {} }, enteredAtMs: 0 };
+        list.push(waiting, { fence: 1n, validForMs: 5_000 });
+      },
+    ],
+  ])('asks soon after the first one %s, not after a whole TTL', async (_, leave) => {
+    const { clock, list, woken } = twoWaiters();
+    leave(list);
+    await clock.advance(TAKE_OVER_MS - 1);
+    expect(woken()).toBe(0);
+    await clock.advance(1);
+    expect(woken()).toBe(1);
+  });
+
+  it('asks when the hold ahead ends, if that is sooner', async () => {
+    const { clock, list, woken } = twoWaiters();
+    list.setDue('a', 700);
+    list.remove(FIRST);
+    await clock.advance(700);
+    expect(woken()).toBe(1);
+  });
+});
+
 describe('other repeated claims', () => {
   it.each([
     ['not subscribed', REFUSAL, false, 500],

@@ -55,6 +55,7 @@ export class LeaseServer implements QueueServer {
     // A waiter that was woken and is stopped has five seconds to claim (`claim_limit`).
     firstMs: { min: 4_500, max: 5_500 },
     takeOverMs: { min: 4_500, max: 5_500 },
+    takeOverMs: { min: 4_500, max: 5_500 },
   };
   /** NOTIFY does not say how old a message is, so a woken waiter has to claim. */
   readonly pushesGrants = false;

@@ -46,6 +46,7 @@ export class RedisServer implements QueueServer {
     keepPositionMs: { min: 30_000, max: 45_000 },
     afterEndMs: { min: 2, max: 25 },
     firstLookMs: { min: 5_050, max: 5_300 },
+    takeOverMs: { min: 5_050, max: 5_300 },
     unsubscribedMs: { min: 500, max: 1_000 },
     foreignHeadMs: { min: 500, max: 1_000 },
     foreignMs: { min: 3_000, max: 5_000 },

@@ -14,7 +14,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { between, type RetryPolicy, retryAfterMs } from '../shared/retry-after.ts';
+import { type RetryPolicy, retryAfterMs } from '../shared/retry-after.ts';
 import { WakeList } from '../shared/wake-list.ts';
 import { Proposals } from './fence.ts';
 import { listAtMajority, readAtMajority } from './inspect.ts';
@@ -82,7 +82,7 @@ export class RedlockStore implements Store {
     this.#drift = drift;
     this.#nodes = new NodeSet(nodes, clock);
     this.#proposals = new Proposals(clock);
-    this.#waiting = new WakeList(clock);
+    this.#waiting = new WakeList(clock, FIRST_MS);
     this.#releases = new ReleaseWatch(this.#nodes, (name) => this.#waiting.wakeFirst(name));
     this.#reinstalls = new Reinstalls(this.#nodes);
   }
@@ -126,7 +126,7 @@ export class RedlockStore implements Store {
 
   #granted(request: ClaimRequest, fence: bigint): ClaimOutcome {
     const { name, mode, ttlMs } = request;
-    this.#waiting.setDue(name, Math.min(ttlMs, between(this.#clock, FIRST_MS)));
+    this.#waiting.setDue(name, ttlMs);
     this.#dropWaiter(request);
     // Readers of this process that waited for the same writer are granted together.
     if (mode.kind === 'shared') this.#waiting.wakeFirst(name);

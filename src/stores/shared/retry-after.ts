@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 
-interface Range {
+export interface Range {
   readonly min: number;
   readonly max: number;
 }
@@ -30,6 +30,12 @@ export interface RetryPolicy {
   readonly foreignMs: Range;
   /** For the first waiter of a process, at a server that cannot push grants. */
   readonly firstMs?: Range;
+  /**
+   * For a waiter that becomes the first of its process because another one has left the queue:
+   * within six seconds, so that a stopped waiter ahead of it is noticed. Default: when the hold
+   * ahead should have expired.
+   */
+  readonly takeOverMs?: Range;
   /**
    * After a split vote: a random time of up to this many rounds, so that one of the competing
    * claims asks alone.

@@ -141,7 +141,7 @@ export class ServerQueueStore implements Store {
     this.onEvicted = server.announceEviction === undefined ? undefined : this.#evictions.add;
     this.#server = server;
     this.#clock = clock;
-    this.#waiting = new WakeList(clock);
+    this.#waiting = new WakeList(clock, server.retry.takeOverMs);
     this.#serverClock = new ServerClock(clock);
     this.#observers = new Observers(clock, (name, forMs) => server.observe(name, forMs));
     this.#handoffCheck = new HandoffCheck(clock, (name) => this.release({ name, id: NOBODY }));
@@ -172,7 +172,8 @@ export class ServerQueueStore implements Store {
     return this.#server.claim(request, signal).then(
       (answer) => {
         if (answer.granted) return this.#granted(request, answer.fence);
-        if (request.wait && waiter !== undefined && !isHeard) this.#listenLate(request, waiter);
+        const isLate = request.wait && !isHeard && signal?.aborted !== true;
+        if (isLate && waiter !== undefined) this.#listenLate(request, waiter);
         return this.#refused(request, answer);
       },
       (error: unknown) => {

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../clock.ts';
 import type { ClaimRef, PushedGrant, Waiter } from '../../store/store.ts';
+import { between, type Range } from './retry-after.ts';
 
 /** A claim that this process waits for. */
 export interface Waiting extends ClaimRef {
@@ -20,16 +21,23 @@ interface LocalQueue {
 /**
  * The waiters of this process. For each lock, only the first of them asks again when the hold ahead
  * should have ended. The others are woken, or ask only to keep their queue positions. When the
- * first waiter leaves, the next one takes over.
+ * first waiter leaves, the next one takes over, and asks soon: the claim that left may have been
+ * followed by a waiter of another process that is stopped, and no message tells of that.
  */
 export class WakeList {
   readonly #clock: Clock;
+  readonly #takeOverMs: Range | undefined;
   /** Includes claims without an answer yet: a pushed grant may arrive before the answer. */
   readonly #byId = new Map<string, Waiting>();
   readonly #queues = new Map<string, LocalQueue>();
 
-  constructor(clock: Clock) {
+  /**
+   * `takeOverMs`: when a waiter that becomes the first of this process asks, unless the hold ahead
+   * ends sooner. Without it, such a waiter asks when that hold ends.
+   */
+  constructor(clock: Clock, takeOverMs?: Range) {
     this.#clock = clock;
+    this.#takeOverMs = takeOverMs;
   }
 
   get isEmpty(): boolean {
@@ -77,7 +85,13 @@ export class WakeList {
     if (queue.claims.size === 0) {
       queue.timer?.cancel();
       this.#queues.delete(name);
-    } else if (wasFirst) this.#wakeWhenDue(name, queue);
+    } else if (wasFirst) {
+      if (this.#takeOverMs !== undefined) {
+        const takeOverAtMs = this.#clock.monotonicMs() + between(this.#clock, this.#takeOverMs);
+        queue.dueAtMs = Math.min(queue.dueAtMs, takeOverAtMs);
+      }
+      this.#wakeWhenDue(name, queue);
+    }
   }
 
   /** Whether a claim of this process is in this lock's queue. */

@@ -84,3 +84,52 @@ export async function delayAfterResume(
     waiter.child.kill('SIGKILL');
   }
 }
+
+/**
+ * Two claims of `locks` wait for one lock, with two processes between them, of which the second is
+ * stopped. The first claim is granted and released, then the first process holds for `heldMs`,
+ * releases and ends. Resolves to how long the second claim takes to hold from then on, in ms.
+ */
+export async function delayOfSecondWaiter(
+  url: string,
+  locks: Locks,
+  name: string,
+  heldMs: number,
+): Promise<number> {
+  const children: ReturnType<typeof startHolder>['child'][] = [];
+  const start = (): ReturnType<typeof startHolder> => {
+    const holder = startHolder(url, name);
+    children.push(holder.child);
+    return holder;
+  };
+  const waiting = (count: number): Promise<void> =>
+    eventually(`${count} wait`, async () => (await locks.inspect(name)).waiters.length === count);
+  try {
+    const hold = await locks.mutex(name).acquire();
+    const first = later(locks.mutex(name).acquire({ waitMs: 90_000 }));
+    await waiting(1);
+    const between = start();
+    await waiting(2);
+    const stopped = start();
+    await waiting(3);
+    const second = later(locks.mutex(name).acquire({ waitMs: 90_000 }));
+    await waiting(4);
+    // All are subscribed.
+    await sleep(1_500);
+    stopped.child.kill('SIGSTOP');
+    await hold.release();
+    await (await first).release();
+    await between.said();
+    await between.said();
+    await sleep(heldMs);
+    between.child.stdin.write('release\n');
+    await once(between.child, 'exit');
+    const releasedMs = performance.now();
+    const got = await second;
+    const tookMs = performance.now() - releasedMs;
+    await got.release();
+    return tookMs;
+  } finally {
+    for (const child of children) child.kill('SIGKILL');
+  }
+}

@@ -30,8 +30,8 @@ UNCONFIRMED_MS = 5000
 -- The process of a claim that entered so recently is taken to be running, and is sent the whole
 -- grant.
 FRESH_MS = 1000
--- After an unconfirmed grant, at most LOOKERS_MAX other processes are told to look, from the next
--- LOOKERS_AMONG waiters.
+-- After an unconfirmed grant, at most LOOKERS_MAX other processes are told to look: that of the last
+-- waiter, and those of the next LOOKERS_AMONG waiters.
 LOOKERS_MAX = 3
 LOOKERS_AMONG = 6
 -- A queue position expires after this time unless its claim asks again.

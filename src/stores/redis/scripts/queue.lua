@@ -118,14 +118,15 @@ local function grantUnasked(lock, id, w)
 end
 
 -- Tells other processes in the queue to look when the unconfirmed grant ends, because the releasing
--- process may be gone by then. The last waiter is told too: the first ones may all belong to one
--- stopped process.
+-- process may be gone by then. The last waiter comes first: the next ones may all be stopped, and the
+-- process that entered last is the likeliest to run.
 local function tellLookers(lock)
   local told, first, last = 0, WAITING_MIN, WAITING_MAX
-  local near = redis.call('ZRANGEBYSCORE', lock.queue, first, last, 'LIMIT', 0, LOOKERS_AMONG)
-  local far = redis.call('ZREVRANGEBYSCORE', lock.queue, last, first, 'LIMIT', 0, 1)
-  near[#near + 1] = far[1]
-  for _, id in ipairs(near) do
+  local lookers = redis.call('ZREVRANGEBYSCORE', lock.queue, last, first, 'LIMIT', 0, 1)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', lock.queue, first, last, 'LIMIT', 0, LOOKERS_AMONG)) do
+    lookers[#lookers + 1] = id
+  end
+  for _, id in ipairs(lookers) do
     local entry = redis.call('HGET', lock.info, id)
     local w = entry and waiterIn(entry)
     if w and w.channel ~= '-' and not lock.handed[w.channel] then
