@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { Mutex } from 'redis-semaphore';
 import Redlock from 'redlock';
 import { createLock, IoredisAdapter } from 'redlock-universal';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { type Stage, startStage } from '../redis/support/stage.ts';
@@ -34,6 +34,8 @@ interface Contender {
   keyOf(lock: string): string;
   /** Waits for the lock, and runs until it is ended. */
   run(client: Redis, lock: string, onHeld: (section: Section) => void): Promise<unknown>;
+  /** Acquires the lock. Resolves to what the library gives its caller, and to the release. */
+  hold(client: Redis, lock: string, ttlMs: number): Promise<readonly [given: object, release: () => unknown]>;
 }
 
 /** A promise, and the call that resolves it. */
@@ -61,6 +63,10 @@ const CONTENDERS: readonly Contender[] = [
       const locks = createLocks(redisStore(client), { ttlMs: TTL_MS, waitMs: 20_000 });
       await locks.withLock(lock, (hold) => underSignal(hold.signal, onHeld)).finally(() => locks.close());
     },
+    hold: async (client, lock, ttlMs) => {
+      const hold = await createLocks(redisStore(client)).mutex(lock).acquire({ ttlMs });
+      return [hold, () => hold.release()];
+    },
   },
   {
     name: 'redlock',
@@ -76,6 +82,10 @@ const CONTENDERS: readonly Contender[] = [
         };
         await redlock.using([lock], TTL_MS, section).catch(() => {});
       }
+    },
+    hold: async (client, lock, ttlMs) => {
+      const held = await new Redlock([client]).acquire([lock], ttlMs);
+      return [held, () => held.release()];
     },
   },
   {
@@ -94,6 +104,11 @@ const CONTENDERS: readonly Contender[] = [
       await opened;
       await mutex.release();
     },
+    hold: async (client, lock, ttlMs) => {
+      const mutex = new Mutex(client as never, lock, { lockTimeout: ttlMs });
+      await mutex.acquire();
+      return [mutex, () => mutex.release()];
+    },
   },
   {
     name: 'redlock-universal',
@@ -103,14 +118,18 @@ const CONTENDERS: readonly Contender[] = [
       const options = { adapter: new IoredisAdapter(client as never), key: lock, ttl: TTL_MS };
       await createLock({ ...options, retryAttempts: 1_000 }).using((signal) => underSignal(signal, onHeld));
     },
+    hold: async (client, lock, ttlMs) => {
+      const own = createLock({ adapter: new IoredisAdapter(client as never), key: lock, ttl: ttlMs });
+      const handle = await own.acquire();
+      return [handle, () => own.release(handle)];
+    },
   },
   {
     name: '@verrou/core',
     column: 'verrou 0.5',
     keyOf: (lock) => lock,
     run: async (connection, lock, onHeld) => {
-      const redis = { driver: verrouStore({ connection: connection as never }) };
-      const held = new Verrou({ default: 'redis', stores: { redis } }).createLock(lock, TTL_MS);
+      const held = verrou(connection).createLock(lock, TTL_MS);
       await held.acquire({ retry: { timeout: 20_000 } });
       const { opened, open } = latch();
       // It has no signal and no callback. A program can only ask whether the time that it asked for is over.
@@ -118,8 +137,18 @@ const CONTENDERS: readonly Contender[] = [
       await opened;
       await held.release();
     },
+    hold: async (connection, lock, ttlMs) => {
+      const held = verrou(connection).createLock(lock, ttlMs);
+      await held.acquire();
+      return [held, () => held.release()];
+    },
   },
 ];
+
+function verrou(connection: Redis) {
+  const redis = { driver: verrouStore({ connection: connection as never }) };
+  return new Verrou({ default: 'redis', stores: { redis } });
+}
 
 let stage: Stage;
 beforeAll(async () => {
@@ -156,8 +185,8 @@ interface Facts {
 async function factsOf(contender: Contender): Promise<Facts> {
   const lock = `facts-${contender.name}`;
   const key = contender.keyOf(lock);
-  // One waits while another program holds the key.
-  await stage.admin.set(key, 'another program', 'PX', 60_000);
+  // One waits while another process that uses the same library holds the lock.
+  const holder = await start(contender, lock);
   const waiter = counted(new Redis(stage.server.url));
   let waiting: Section | null = null;
   const ended = contender.run(waiter, lock, (section) => {
@@ -168,14 +197,14 @@ async function factsOf(contender: Contender): Promise<Facts> {
   const sentBefore = waiter.sent;
   await sleep(WAIT_MS);
   const commandsWhileWaiting = waiter.sent - sentBefore;
-  await stage.admin.del(key);
+  holder.section.end();
   await eventually(`${contender.name} holds`, () => waiting !== null);
   await sleep(BEYOND_TTL_MS);
   const isRenewed = (await stage.admin.exists(key)) === 1;
   (waiting as Section | null)?.end();
   // A release that finds its lock gone is retried by some.
   await Promise.race([ended.catch(() => {}), sleep(5_000)]);
-  waiter.disconnect();
+  for (const each of [waiter, holder.client]) each.disconnect();
   await stage.admin.del(key);
   // The key is deleted under a holder: an operator, an eviction, a failover.
   const { section, client } = await start(contender, lock);
@@ -187,6 +216,71 @@ async function factsOf(contender: Contender): Promise<Facts> {
   await sleep(50);
   client.disconnect();
   return { commandsWhileWaiting, isRenewed, isTold };
+}
+
+const WAITERS = 8;
+/** A waiter is in the queue before the next one asks, as far as the library has a queue. */
+const QUEUED_MS = 250;
+const HELD_MS = 30;
+
+/** Whether waiters of eight clients were granted in the order in which they began to wait. */
+async function isInOrder(contender: Contender): Promise<boolean> {
+  const lock = `order-${contender.name}`;
+  const first = await start(contender, lock);
+  const order: number[] = [];
+  const clients: Redis[] = [];
+  const waiting: Promise<unknown>[] = [];
+  for (let n = 0; n < WAITERS; n += 1) {
+    const client = new Redis(stage.server.url);
+    clients.push(client);
+    const onHeld = (section: Section): void => {
+      order.push(n);
+      setTimeout(section.end, HELD_MS);
+    };
+    waiting.push(contender.run(client, lock, onHeld));
+    await sleep(QUEUED_MS);
+  }
+  first.section.end();
+  await Promise.all(waiting);
+  for (const client of [first.client, ...clients]) client.disconnect();
+  return order.every((waiter, n) => waiter === n);
+}
+
+/** The numbers among the properties of an object, and those of its class. */
+function numbersIn(given: object): ReadonlyMap<string, number | bigint> {
+  const names = [...Object.keys(given), ...Object.getOwnPropertyNames(Object.getPrototypeOf(given))];
+  const values = names.map((name) => [name, (given as Record<string, unknown>)[name]] as const);
+  return new Map(
+    values.filter((entry): entry is [string, number | bigint] => /^(?:number|bigint)$/.test(typeof entry[1])),
+  );
+}
+
+/**
+ * Whether the library gives its caller a number that rises with every holder. Each holder runs on a
+ * host whose clock is behind that of the one before it, and asks for less time: the time of a host
+ * is no fence, nor is the end of a lease.
+ */
+async function givesFence(contender: Contender): Promise<boolean> {
+  const client = new Redis(stage.server.url);
+  const seen: ReadonlyMap<string, number | bigint>[] = [];
+  vi.useFakeTimers({ toFake: ['Date'] });
+  try {
+    for (const n of [1, 2, 3]) {
+      vi.setSystemTime(Date.now() - n * 3_600_000);
+      const [given, release] = await contender.hold(client, `fence-${contender.name}`, 30_000 / n);
+      seen.push(numbersIn(given));
+      await release();
+    }
+  } finally {
+    vi.useRealTimers();
+    client.disconnect();
+  }
+  const [one, two, three] = seen;
+  const isRising = (name: string): boolean => {
+    const [a, b, c] = [one?.get(name), two?.get(name), three?.get(name)];
+    return a !== undefined && b !== undefined && c !== undefined && a < b && b < c;
+  };
+  return [...(one?.keys() ?? [])].some(isRising);
 }
 
 /** A waiter that is woken asks now and then all the same, in case a wake-up was lost. */
@@ -208,4 +302,9 @@ it('the table of the README says what the libraries do', { timeout: 120_000 }, a
   expect(rowOf('tells the section that the lock was taken away')).toEqual(
     facts.map((each) => yes(each.isTold)),
   );
+  expect(rowOf('serves waiters in order')).toEqual((await Promise.all(CONTENDERS.map(isInOrder))).map(yes));
+  const fences: boolean[] = [];
+  // One after the other: the clock of this process is set.
+  for (const contender of CONTENDERS) fences.push(await givesFence(contender));
+  expect(rowOf('gives a fence for what you write to')).toEqual(fences.map(yes));
 });
