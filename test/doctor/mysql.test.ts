@@ -2,7 +2,7 @@ import mysql from 'mysql2';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import { mysqlStore } from '../../src/stores/mysql/index.ts';
-import { judgeVersion } from '../../src/stores/mysql/server-checks.ts';
+import { judgeReplication, judgeVersion } from '../../src/stores/mysql/server-checks.ts';
 import { type ClockShim, makeClockShim } from '../../src/torture/servers/clock-shim.ts';
 import { diagnose, findingOf, problemsIn } from '../support/doctor/findings.ts';
 import { findingsAt, problemsAt, storeFindings } from '../support/doctor/store-findings.ts';
@@ -161,5 +161,19 @@ describe('a MariaDB server', () => {
     expect(judgeVersion('10.5.28-MariaDB')).toMatchObject({ level: 'fail' });
     expect(judgeVersion('5.7.44')).toMatchObject({ level: 'fail', found: 'version 5.7.44' });
     expect(judgeVersion('8.0.36')).toMatchObject({ level: 'ok' });
+  });
+
+  it('is one of several that take writes, each with a clock of its own', () => {
+    const values: Readonly<Record<string, string>> = { wsrep_on: 'ON', wsrep_cluster_size: '3' };
+    const facts = {
+      text: (name: string) => values[name] ?? '',
+      number: (name: string) => Number(values[name] ?? 0),
+      has: (name: string) => name in values,
+      isOn: (name: string) => values[name] === 'ON',
+    };
+    expect(judgeReplication(facts, 0)).toMatchObject({
+      found: 'a Galera cluster of 3 nodes',
+      means: expect.stringContaining('one writer node, or synchronised clocks'),
+    });
   });
 });
