@@ -50,6 +50,14 @@ function exitCodeFor(findings: readonly Finding[]): number {
   return has('warn', 'unknown') ? EXIT.warned : EXIT.ok;
 }
 
+/** The text of a server may have several lines, which would look like findings of their own. */
+function inOneLine(text: string): string {
+  return text
+    .split(/\s*\n\s*/)
+    .join(' ')
+    .trim();
+}
+
 const STYLES: Readonly<Record<FindingLevel, Style>> = {
   ok: 'green',
   warn: 'yellow',
@@ -60,8 +68,14 @@ const INDENT = ' '.repeat(8);
 
 /** One line for each finding; below a finding that is not ok, what it means and what to do. */
 export function doctorLines(findings: readonly Finding[], paint: Paint): string[] {
-  const rows = table(findings.map(({ level, check, found }) => [level, check, found]));
-  return findings.flatMap(({ level, means, advice }, n) => {
+  const flat = findings.map(({ found, means, advice, ...each }) => ({
+    ...each,
+    found: inOneLine(found),
+    means: inOneLine(means),
+    advice: advice === null ? null : inOneLine(advice),
+  }));
+  const rows = table(flat.map(({ level, check, found }) => [level, check, found]));
+  return flat.flatMap(({ level, means, advice }, n) => {
     const row = rows[n] ?? '';
     const line = paint(STYLES[level], row.slice(0, level.length)) + row.slice(level.length);
     if (level === 'ok') return [line];

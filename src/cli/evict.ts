@@ -44,15 +44,20 @@ export async function evict(
   // With `--yes`, the claim of this id is evicted even if the store does not show it. Otherwise
   // only the claims that a person has confirmed are evicted.
   const ids = id !== undefined && options.yes === true ? [id] : claims.map((claim) => claim.id);
-  const evictions = await withLocks(url, async (locks) => {
-    const done: Eviction[] = [];
-    for (const each of ids) {
-      const evicted = await locks.evict(name, { id: each }, { use: options.use });
-      const claim = claims.find((shown) => shown.id === each);
-      done.push({ id: each, owner: claim?.owner ?? null, fence: claim?.fence ?? null, evicted });
-    }
-    return done;
-  });
+  const evictions: Eviction[] = [];
+  try {
+    await withLocks(url, async (locks) => {
+      for (const each of ids) {
+        const evicted = await locks.evict(name, { id: each }, { use: options.use });
+        const claim = claims.find((shown) => shown.id === each);
+        evictions.push({ id: each, owner: claim?.owner ?? null, fence: claim?.fence ?? null, evicted });
+      }
+    });
+  } catch (error) {
+    // The claims before the failure have lost the lock, whatever became of the others.
+    if (evictions.length > 0) report(name, id, evictions, options);
+    throw error;
+  }
   report(name, id, evictions, options);
   return evictions.some(({ evicted }) => evicted) ? EXIT.ok : EXIT.nothing;
 }

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { createLocks, type Locks } from '../../src/index.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { startRedis } from '../../src/torture/servers/redis.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { holdfast, stopAll } from './support/holdfast.ts';
@@ -42,6 +43,31 @@ describe.concurrent('evict without a terminal', () => {
       const { code, stdout, stderr } = await holdfast(['evict', ...args, '--yes'], env);
       expect({ args, code, stdout, said: stderr !== '' }).toEqual({ args, code: 64, stdout: '', said: true });
     }
+  });
+
+  it.concurrent('reports the claims that were evicted before the store failed', async () => {
+    await using redis = await startRedis();
+    const locks = await openLocks(redis.url, { owner: 'web-1' });
+    opened.push(locks);
+    const permits = 1_000;
+    const workers = locks.semaphore('many', { permits });
+    await Promise.all(Array.from({ length: permits }, () => workers.acquire()));
+    // Having waited for a lock, this process is subscribed, and is told of an eviction at once.
+    const first = await locks.mutex('other').acquire();
+    const second = locks.mutex('other').acquire();
+    await eventually('waits', async () => (await locks.inspect('other')).waiters.length === 1);
+    await first.release();
+    await second;
+    const evicting = holdfast(['evict', 'many', '--all', '--yes'], { HOLDFAST_URL: redis.url });
+    // The claims are evicted one after the other, so that most of them are left at the first loss.
+    await new Promise<void>((resolve) => locks.on('lost', () => resolve()));
+    redis.kill('SIGKILL');
+    const { code, stdout, stderr } = await evicting;
+    expect(code).toBe(69);
+    expect(stderr).toMatch(/^holdfast: /);
+    const lines = stdout.trim().split('\n');
+    expect(lines.length).toBeLessThan(permits);
+    for (const line of lines) expect(line).toMatch(/^Took "many" away from claim web-1#\S+$/);
   });
 
   it.concurrent('evicts exactly one claim, and gives 1 when it is gone', async () => {

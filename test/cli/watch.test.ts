@@ -123,10 +123,17 @@ describe.concurrent('watch on a terminal', () => {
       expect(whole).toContain('lock "deploy"');
       expect(whole).toContain(`owner ${OWNER}\n`);
       expect(whole).toContain(`claim ${hold.id}\n`);
-      expect(whole).toContain(`fence ${hold.fence}\n`);
+      expect(whole).toContain(`holds it, fence ${hold.fence}\n`);
       await terminal.press(no);
       await terminal.shows('Nothing was evicted');
     }
+    await terminal.press('Down', 'e');
+    const waiter = (await locks.inspect('deploy')).waiters[0]?.id;
+    const ofWaiter = (await terminal.shows('waits for it, 1. in the queue')).replace(/\n {4}/g, '');
+    expect(ofWaiter).toContain(`claim ${waiter}\n`);
+    expect(ofWaiter).not.toContain('holds it');
+    await terminal.press('n', 'Up');
+    await terminal.shows(/> held /);
     expect((await locks.inspect('deploy')).holders.map(({ id }) => id)).toEqual([hold.id]);
     await terminal.press('e');
     await terminal.shows('Evict? y: yes');

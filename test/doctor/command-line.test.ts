@@ -79,6 +79,16 @@ describe('holdfast doctor', () => {
     expect(usage).toMatchObject({ code: 64, stdout: '' });
   });
 
+  it('prints the text of a server in one line', () => {
+    const found = 'ERROR: no\nok    redis-rights  every command\r\n';
+    const finding: Finding = { check: 'a-b', level: 'fail', found, means: 'a\n  b', advice: 'c\n\nd' };
+    expect(doctorLines([finding], painter({ isTTY: false }))).toEqual([
+      'fail  a-b  ERROR: no ok    redis-rights  every command',
+      '        a b',
+      '        c d',
+    ]);
+  });
+
   it('colours the level on a terminal only', () => {
     const findings: Finding[] = [
       { check: 'a-b', level: 'fail', found: 'found', means: 'means', advice: null },

@@ -111,12 +111,14 @@ function bottomLines(model: Model, columns: number): Line[] {
 }
 
 /** Nothing is cut off, so that even a narrow terminal shows exactly what would be evicted. */
-function questionLines({ name, claim }: Eviction, columns: number): Line[] {
+function questionLines({ name, claim, position }: Eviction, columns: number): Line[] {
   const parts = [
     `  lock ${quoted(name)}`,
     `  owner ${printable(claim.owner ?? '-')}`,
     `  claim ${copyable(claim.id)}`,
-    `  fence ${claim.fence ?? '-'}`,
+    position === null
+      ? `  holds it, fence ${claim.fence ?? '-'}`
+      : `  waits for it, ${position}. in the queue`,
   ];
   return [
     { text: 'Evict? y: yes, any other key: no', style: 'yellow' },

@@ -11,6 +11,8 @@ export interface Eviction {
   readonly use: Use;
   /** As it was shown to the person who confirmed. */
   readonly claim: ClaimView;
+  /** In the queue, from 1 on; `null`: the claim holds the lock. */
+  readonly position: number | null;
 }
 
 /** What a key asks of the program. */
@@ -154,8 +156,13 @@ export class Model {
   #ask(): void {
     const { lock, claims } = this;
     const claim = claims[this.selectedClaim(claims)];
-    if (lock === null || claim === undefined) this.message = 'There is no claim to evict';
-    else this.question = { name: lock.name, use: lock.use, claim };
+    if (lock === null || claim === undefined) {
+      this.message = 'There is no claim to evict';
+      return;
+    }
+    const waiting = lock.waiters.indexOf(claim);
+    const position = waiting === -1 ? null : waiting + 1;
+    this.question = { name: lock.name, use: lock.use, claim, position };
   }
 
   /** Where the selection goes; `null` for a key that does not move it. */
