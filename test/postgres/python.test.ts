@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -45,6 +46,13 @@ beforeAll(async () => {
   await stage.store().claim(request('warm'));
 });
 afterAll(() => stage[Symbol.asyncDispose]());
+
+it('is on the page of the store', () => {
+  const page = readFileSync(new URL('../../docs/stores/postgres.md', import.meta.url), 'utf8');
+  // After the text about the file.
+  const program = readFileSync(EXAMPLE, 'utf8').replace(/^""".*?"""/s, '').trim();
+  expect(page).toContain(`\`\`\`python\n${program}\n\`\`\``);
+});
 
 /** The program, and the lines that it has printed. */
 function startPython(waitS: number, mode = '') {
