@@ -3,7 +3,7 @@ import { show } from '../checks.ts';
 import type { Clock } from '../clock.ts';
 import type { StoreError } from '../errors.ts';
 import { DEFAULTS } from '../options.ts';
-import { codeOf, unknownOutcome } from './error-code.ts';
+import { isDefinite, isStoreError, unknownOutcome } from './error-code.ts';
 import { type Indexed, UnorderedSet } from './unordered-set.ts';
 
 /** Time limits are rounded up to a grid, so that commands of one batch share a timer and a signal. */
@@ -156,8 +156,6 @@ export function sendSafely<T>(send: () => Promise<T>): Promise<T> {
 
 /** Whatever else a store throws, the effect of the command is unknown. */
 function asHoldfastError(error: unknown): StoreError {
-  if (CODES.test(codeOf(error))) return error as StoreError;
+  if (isStoreError(error) || isDefinite(error)) return error as StoreError;
   return unknownOutcome(`The store failed: ${show(error)}`, error);
 }
-
-const CODES = /^(STORE|QUORUM|QUEUE_FULL|MODE_MISMATCH|UNSUPPORTED|INVALID_ARGUMENT|CLOSED)$/;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/clock.ts';
 import { StoreError } from '../../src/errors.ts';
-import { RequestLimiter } from '../../src/stores/zookeeper/request-limiter.ts';
+import { type LimitedOptions, RequestLimiter } from '../../src/stores/zookeeper/request-limiter.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 const QUEUED = { key: 'any', isQueued: true };
@@ -11,6 +11,16 @@ const TIMEOUT_MS = 5_000;
 
 const start = (clock: Clock = virtualClock(), isOpen = (): boolean => true): RequestLimiter =>
   new RequestLimiter(clock, isOpen, () => TIMEOUT_MS);
+
+async function run<T>(limiter: RequestLimiter, work: () => Promise<T>, options: LimitedOptions): Promise<T> {
+  const turn = limiter.begin(options);
+  const end = turn instanceof Promise ? await turn : turn;
+  try {
+    return await work();
+  } finally {
+    end();
+  }
+}
 
 /** Work that records its beginning, and ends when it is told to. */
 function heldBack<T>(): { begun: T[]; ends: (() => void)[]; work(label: T): () => Promise<void> } {
@@ -26,8 +36,8 @@ describe('row 18: requests that can wait', () => {
   it('are sent in bounded numbers and in order, those of queued claims first', async () => {
     const limiter = start();
     const { begun, ends, work } = heldBack<string>();
-    const entering = Array.from({ length: 1_000 }, (_, n) => limiter.run(work(`enters ${n}`), ENTERING));
-    const queued = Array.from({ length: 5 }, (_, n) => limiter.run(work(`queued ${n}`), QUEUED));
+    const entering = Array.from({ length: 1_000 }, (_, n) => run(limiter, work(`enters ${n}`), ENTERING));
+    const queued = Array.from({ length: 5 }, (_, n) => run(limiter, work(`queued ${n}`), QUEUED));
     const atOnce = begun.length;
     expect(atOnce).toBeLessThanOrEqual(256);
     while (ends.length > 0) {
@@ -55,7 +65,7 @@ describe('row 18: requests that can wait', () => {
     };
     const burst = async (ms: number): Promise<number> => {
       most = 0;
-      const all = Promise.all(Array.from({ length: 1_000 }, () => limiter.run(work(ms), ENTERING)));
+      const all = Promise.all(Array.from({ length: 1_000 }, () => run(limiter, work(ms), ENTERING)));
       await clock.advance(ms * 1_000);
       await all;
       return most;
@@ -72,7 +82,7 @@ describe('row 18: requests that can wait', () => {
     const { begun, ends, work } = heldBack<number>();
     const callers = Array.from({ length: 600 }, () => new AbortController());
     const all = callers.map(({ signal }, n) =>
-      limiter.run(work(n), { key: `me#${n}`, isQueued: n % 2 === 0, signal }),
+      run(limiter, work(n), { key: `me#${n}`, isQueued: n % 2 === 0, signal }),
     );
     const settled = Promise.allSettled(all);
     const atOnce = begun.length;
@@ -92,7 +102,7 @@ describe('row 18: requests that can wait', () => {
     const { begun, ends, work } = heldBack<number>();
     const abort = new AbortController();
     const all = Array.from({ length: 300 }, (_, n) =>
-      limiter.run(work(n), { key: `me#${n}`, isQueued: false, signal: abort.signal }),
+      run(limiter, work(n), { key: `me#${n}`, isQueued: false, signal: abort.signal }),
     );
     const settled = Promise.allSettled(all);
     abort.abort(new StoreError('No answer in time', { applied: 'unknown' }));
@@ -113,9 +123,9 @@ describe('row 18: requests that can wait', () => {
     let isOpen = true;
     const limiter = start(undefined, () => isOpen);
     const { ends, work } = heldBack<string>();
-    const first = limiter.run(work('first'), ENTERING);
+    const first = run(limiter, work('first'), ENTERING);
     const others = Array.from({ length: 400 }, () =>
-      limiter.run(() => new Promise<void>(() => {}), ENTERING),
+      run(limiter, () => new Promise<void>(() => {}), ENTERING),
     );
     const refused = Promise.allSettled(others.slice(255));
     isOpen = false;

@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import type { ClaimOutcome, ClaimRequest, Waiter } from '../../store/store.ts';
 import { elapsedMs, type Instant, instant } from '../../store/validity.ts';
+import { isUnknown } from '../../util/error-code.ts';
 import { Turns } from '../../util/turns.ts';
 import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
 import { isLeaseGone } from './calls.ts';
@@ -30,7 +31,7 @@ const TRIES = 3;
 
 const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
 
-interface Parts {
+interface ClaimsOptions {
   readonly clock: Clock;
   readonly keys: Keys;
   readonly table: ClaimTable;
@@ -42,13 +43,13 @@ interface Parts {
 
 /** `claim`: entering the queue, asking again, and recovering from a lost reply. */
 export class Claims {
-  readonly #parts: Parts;
+  readonly #options: ClaimsOptions;
   readonly #entries = new EntryTurns();
   /** A claim that is in the queue asks again with one request at a time. */
   readonly #asks = new Turns();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(options: ClaimsOptions) {
+    this.#options = options;
   }
 
   async claim(
@@ -56,29 +57,31 @@ export class Claims {
     signal: AbortSignal | undefined,
     waiter: Waiter | null,
   ): Promise<ClaimOutcome> {
-    const { clock, table } = this.#parts;
+    const { clock, table } = this.#options;
     const sent = instant(clock);
     const isKnown = (): boolean => table.get(request) !== undefined;
     const askAgain = (): Promise<ClaimOutcome | null> =>
       this.#asks.run(claimKey(request), () => this.#askKnown(request, sent, waiter));
     const known = isKnown() ? await askAgain() : null;
     if (known !== null) return known;
-    return await this.#entries.run(request, signal, async (isAnswered) => {
+    const turn = await this.#entries.begin(request, signal);
+    let outcome: ClaimOutcome | null = null;
+    try {
       // An earlier request by the same id may have entered the queue meanwhile.
-      const entered = isKnown() ? await askAgain() : null;
-      if (entered !== null) return entered;
-      if (isAnswered) return REFUSED;
-      for (let tries = 1; tries <= TRIES; tries += 1) {
-        const outcome = await this.#enter(request, sent, signal, waiter, tries === TRIES);
-        if (outcome !== null) return outcome;
-      }
-      throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
-    });
+      if (isKnown()) outcome = await askAgain();
+      if (outcome === null && turn.isAnswered) outcome = REFUSED;
+      for (let tries = 1; outcome === null && tries <= TRIES; tries += 1)
+        outcome = await this.#enter(request, sent, signal, waiter, tries === TRIES);
+    } finally {
+      turn.end(outcome);
+    }
+    if (outcome !== null) return outcome;
+    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
 
   /** `null`: this store knows of no such claim. */
   async #askKnown(request: ClaimRequest, sent: Instant, waiter: Waiter | null): Promise<ClaimOutcome | null> {
-    const { table, extension } = this.#parts;
+    const { table, extension } = this.#options;
     const claim = table.get(request);
     if (claim === undefined || claim.revision === null || claim.isEntering) return null;
     claim.waiter = waiter;
@@ -97,7 +100,7 @@ export class Claims {
     waiter: Waiter | null,
     isLast: boolean,
   ): Promise<ClaimOutcome | null> {
-    const { leases, keys, table, enqueue } = this.#parts;
+    const { leases, keys, table, enqueue } = this.#options;
     const use = await leases.forClaim(request.ttlMs).catch((error: unknown) => {
       throw notSent(error);
     });
@@ -139,12 +142,12 @@ export class Claims {
     if (entered.verdict.granted) return this.#grant(claim, sent);
     this.#watchAhead(claim, entered.verdict, entered.revision);
     const change = { ttlMs: waitingMs(request), isWaiting: true };
-    return (await this.#parts.extension.extend(claim, change)) ? this.#refuse(claim, sent) : null;
+    return (await this.#options.extension.extend(claim, change)) ? this.#refuse(claim, sent) : null;
   }
 
   /** Keeps the queue position, and checks whether the claim is granted. `null`: the claim is gone. */
   async #askInQueue(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
-    const { reader, extension, enqueue, table } = this.#parts;
+    const { reader, extension, enqueue, table } = this.#options;
     const { revision, lease } = claim;
     if (revision === null) return null;
     const seconds = secondsFor(request.ttlMs);
@@ -176,8 +179,8 @@ export class Claims {
 
   /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
   async #take(claim: Claim, revision: bigint, ttlMs: number): Promise<Look> {
-    const use = await this.#parts.leases.forClaim(ttlMs);
-    const look = await this.#parts.enqueue.take(claim, revision, use.lease);
+    const use = await this.#options.leases.forClaim(ttlMs);
+    const look = await this.#options.enqueue.take(claim, revision, use.lease);
     if (look.isThere && claim.lease === use.lease) await confirm(use, look.term);
     return look;
   }
@@ -186,26 +189,26 @@ export class Claims {
     const validForMs = claim.trust(sent);
     if (validForMs <= 0)
       throw new StoreError('The lease of the claim was not confirmed in time', { applied: 'unknown' });
-    if (!claim.isGranted) claim.grantedAtMs = this.#parts.clock.monotonicMs();
+    if (!claim.isGranted) claim.grantedAtMs = this.#options.clock.monotonicMs();
     claim.isGranted = true;
     claim.waiter = null;
-    this.#parts.table.watch.end(claim);
+    this.#options.table.watch.end(claim);
     return { granted: true, fence: claim.revision ?? 0n, validForMs };
   }
 
   /** To be called before a refusal: every change after `revision` then wakes the waiter. */
   #watchAhead(claim: Claim, verdict: Verdict & { granted: false }, revision: bigint): void {
     claim.isNext = false;
-    void this.#parts.table.watch.arm(claim, verdict.behind?.toString('latin1') ?? null, revision);
+    void this.#options.table.watch.arm(claim, verdict.behind?.toString('latin1') ?? null, revision);
   }
 
   #refuse(claim: Claim, sent: Instant): ClaimOutcome {
     const livesMs = claim.trust(sent);
-    if (!this.#parts.table.watch.isWatched(claim))
+    if (!this.#options.table.watch.isWatched(claim))
       return { granted: false, retryAfterMs: Math.max(Math.min(livesMs / 3, POLL_MS), 1) };
     claim.validForMs = KEEP_MS;
     // A random part, so that claims that came together do not ask again together.
-    return { granted: false, retryAfterMs: ASK_AGAIN_MS * (0.75 + this.#parts.clock.random() / 4) };
+    return { granted: false, retryAfterMs: ASK_AGAIN_MS * (0.75 + this.#options.clock.random() / 4) };
   }
 
   /**
@@ -214,7 +217,7 @@ export class Claims {
    * False when no claim is left.
    */
   sweep(): boolean {
-    const { clock, table, leases, reader } = this.#parts;
+    const { clock, table, leases, reader } = this.#options;
     const extended = new Set<Lease>();
     for (const claim of table) {
       const { lease } = claim;
@@ -233,7 +236,7 @@ export class Claims {
   }
 
   #end(claim: Claim, overMs: number): void {
-    const { table, reader } = this.#parts;
+    const { table, reader } = this.#options;
     const forget = (): void => {
       // A renewal may have begun while the key was being removed. That renewal finds the claim
       // gone.
@@ -259,8 +262,6 @@ async function confirm({ lease, alive }: LeaseUse, term: number): Promise<void> 
   const answer = await alive?.catch(() => null);
   if (answer) lease.confirm(answer, term);
 }
-
-const isUnknown = (error: unknown): boolean => error instanceof StoreError && error.applied === 'unknown';
 
 function notSent(cause: unknown): StoreError {
   const message = cause instanceof StoreError ? cause.message : 'The claim was not sent in time';

@@ -1,5 +1,6 @@
 import { StoreError } from '../../errors.ts';
 import type { ClaimOutcome, ClaimRequest, Mode } from '../../store/store.ts';
+import { Turns } from '../../util/turns.ts';
 
 /** How a turn ended. `outcome` is `null` when the turn failed. */
 interface Ended {
@@ -8,43 +9,38 @@ interface Ended {
   readonly begunAt: number;
 }
 
+export interface EntryTurn {
+  /** The previous turn has shown that the lock is held, so the claim need not be sent. */
+  readonly isAnswered: boolean;
+  end(outcome: ClaimOutcome | null): void;
+}
+
 /**
  * Lets the new claims of one lock enter its queue one after the other, in the order of the calls.
  * Requests that are sent at the same time could reach the server in any order.
  */
 export class EntryTurns {
-  readonly #last = new Map<string, Promise<Ended>>();
+  readonly #turns = new Turns();
+  /** By lock: the last turn that has ended, while others follow it. */
+  readonly #ended = new Map<string, Ended>();
   /** Counts calls and beginnings of turns, to compare which came first. */
   #now = 0;
 
-  /** `isAnswered`: the previous turn has shown that the lock is held, so the claim need not be sent. */
-  async run(
-    request: ClaimRequest,
-    signal: AbortSignal | undefined,
-    enter: (isAnswered: boolean) => Promise<ClaimOutcome>,
-  ): Promise<ClaimOutcome> {
+  async begin(request: ClaimRequest, signal: AbortSignal | undefined): Promise<EntryTurn> {
     const { name, mode } = request;
     const calledAt = ++this.#now;
-    const before = this.#last.get(name);
-    let begunAt = calledAt;
-    const turn = async (): Promise<ClaimOutcome> => {
-      const ended = await before;
-      if (signal?.aborted === true) throw new StoreError('The claim was not sent in time', { applied: 'no' });
-      const isAnswered = ended !== undefined && answers(ended, request, calledAt);
-      begunAt = isAnswered ? ended.begunAt : ++this.#now;
-      return await enter(isAnswered);
+    const endTurn = await this.#turns.begin(name);
+    const before = this.#ended.get(name);
+    const isAnswered = before !== undefined && answers(before, request, calledAt);
+    const begunAt = isAnswered ? before.begunAt : ++this.#now;
+    const end = (outcome: ClaimOutcome | null): void => {
+      this.#ended.set(name, { outcome, mode, begunAt });
+      endTurn();
+      if (!this.#turns.has(name)) this.#ended.delete(name);
     };
-    const outcome = turn();
-    const end = outcome.then(
-      (value): Ended => ({ outcome: value, mode, begunAt }),
-      (): Ended => ({ outcome: null, mode, begunAt }),
-    );
-    this.#last.set(name, end);
-    try {
-      return await outcome;
-    } finally {
-      if (this.#last.get(name) === end) this.#last.delete(name);
-    }
+    if (signal?.aborted !== true) return { isAnswered, end };
+    end(null);
+    throw new StoreError('The claim was not sent in time', { applied: 'no' });
   }
 }
 

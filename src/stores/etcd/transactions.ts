@@ -1,7 +1,8 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
+import { isDefinite } from '../../util/error-code.ts';
 import { Batch } from '../shared/batch.ts';
-import type { Answer, FailureVerdict } from '../shared/batch-options.ts';
+import type { FailureVerdict, Send } from '../shared/batch-options.ts';
 import { ATTEMPT_MS, type Calls } from './calls.ts';
 import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
 import { isLong, LONG } from './queue.ts';
@@ -19,7 +20,7 @@ export interface ReadResult {
 
 export interface WriteResult extends ReadResult {
   readonly succeeded: boolean;
-  /** More than one: an earlier attempt may have taken effect, and its answer was lost. */
+  /** When above 1, an earlier attempt whose answer was lost may have taken effect. */
   readonly attempts: number;
 }
 
@@ -56,13 +57,13 @@ export class Transactions {
     this.#reads = new Batch({
       ...common,
       itemsMax: READS_MAX,
-      send: (ops) => this.#sendReads(ops),
+      send: this.#sendReads,
       conflicts: ({ ranges }) => (ranges.some(isLong) ? [LONG] : []),
     });
     this.#writes = new Batch({
       ...common,
       itemsMax: WRITES_MAX,
-      send: (ops) => this.#sendWrites(ops),
+      send: this.#sendWrites,
       conflicts: (op) => op.conflicts,
     });
   }
@@ -73,9 +74,9 @@ export class Transactions {
   }
 
   /**
-   * `conflicts`: writes that have one in common are not sent in one transaction. All keys that a
-   * transaction creates have the same create revision, so two new claims of one lock would have no
-   * order. `signal`: once it aborts, the write is not attempted again. The result is still awaited,
+   * `conflicts`: two writes that share one of these strings are never put into the same
+   * transaction. All keys that a transaction creates have the same create revision, so two new claims
+   * of one lock would have no order. `signal`: once it aborts, the write is not attempted again. The result is still awaited,
    * because the caller has to know whether a key was created.
    */
   write(
@@ -86,7 +87,7 @@ export class Transactions {
     return this.#writes.add({ txn, conflicts, attemptMs, signal }, undefined);
   }
 
-  async #sendReads(ops: readonly Read[]): Promise<Answer<ReadResult>[]> {
+  readonly #sendReads: Send<Read, ReadResult> = async (ops) => {
     const success = ops.flatMap(({ ranges }) => ranges.map((range) => ({ request_range: range })));
     const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops), () => true);
     const all = rangesOf(reply);
@@ -96,9 +97,9 @@ export class Transactions {
       next += ranges.length;
       return { value: { ...seenIn(reply), ranges: own } };
     });
-  }
+  };
 
-  async #sendWrites(ops: readonly Write[]): Promise<Answer<WriteResult>[]> {
+  readonly #sendWrites: Send<Write, WriteResult> = async (ops) => {
     const [only] = ops;
     const alone = ops.length === 1 && only !== undefined;
     const outer: TxnRequest = alone
@@ -116,12 +117,12 @@ export class Transactions {
         ranges: inner == null ? [] : rangesOf(inner),
       },
     }));
-  }
+  };
 }
 
 /** A refused operation fails the whole transaction, so each operation is then sent by itself. */
 function verdictOn(error: unknown): FailureVerdict {
-  return error instanceof StoreError && error.applied === 'no' ? 'alone' : 'fail';
+  return isDefinite(error) ? 'alone' : 'fail';
 }
 
 const shortest = (ops: readonly { readonly attemptMs: number }[]): number =>

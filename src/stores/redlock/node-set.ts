@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../clock.ts';
 import { InvalidArgumentError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { Commands } from '../../util/command.ts';
-import { CommandOrder } from './command-order.ts';
+import { Turns } from '../../util/turns.ts';
 import type { RedlockNode } from './node.ts';
 import { type Result, Votes } from './votes.ts';
 
@@ -49,7 +49,13 @@ export class NodeSet {
   readonly majority: number;
   readonly clock: Clock;
   readonly #commands: Commands;
-  readonly #order: CommandOrder;
+  /**
+   * The commands of one claim go to each node one at a time. A majority decides before the last node
+   * has answered, so a release may follow a vote that still waits for its connection. If the release
+   * overtook the vote, the claim would be left at that node. If a vote overtook the command that takes
+   * an earlier vote back, a grant that was counted would be removed.
+   */
+  readonly #turns = new Turns();
   readonly #states: readonly NodeState[];
   #hasAsked = false;
   #isDistinct = false;
@@ -59,7 +65,6 @@ export class NodeSet {
     this.majority = Math.floor(nodes.length / 2) + 1;
     this.clock = clock;
     this.#commands = new Commands(clock);
-    this.#order = new CommandOrder(nodes.length);
     this.#states = nodes.map(() => ({ silence: null, waiting: 0, background: 0 }));
   }
 
@@ -85,13 +90,13 @@ export class NodeSet {
       };
       const sendAll = (limit: AbortSignal): Promise<void> => {
         const either = signal === undefined ? limit : firstOf(limit, signal, votes);
-        for (const [index, node] of this.nodes.entries()) {
+        for (const index of this.nodes.keys()) {
           const state = this.#states[index];
           if (state !== undefined && state.silence !== null && state.waiting > SILENT_WAITING_MAX) {
             settle(index, { error: notSent(state) }, true);
             continue;
           }
-          this.#inOrder(id, index, either, () => send(node, either)).then(
+          this.#send(id, index, either, send).then(
             (answer) => settle(index, { answer }, false),
             (error: unknown) => settle(index, { error }, limit.aborted),
           );
@@ -151,23 +156,28 @@ export class NodeSet {
   ): Promise<Answer>[] {
     return nodes.map((node) => {
       const index = this.nodes.indexOf(node);
-      const told = this.#inBackground(
-        index,
-        (signal) => this.#inOrder(id, index, signal, () => send(node, signal)),
-        limitMs,
-      );
+      const told = this.#inBackground(index, (signal) => this.#send(id, index, signal, send), limitMs);
       told.catch(() => {});
       return told;
     });
   }
 
-  #inOrder<Answer>(
+  async #send<Answer>(
     id: string | null,
     index: number,
     signal: AbortSignal,
-    send: () => Promise<Answer>,
+    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
-    return id === null ? send() : this.#order.send(id, index, signal, send);
+    const turn = id === null ? null : this.#turns.begin(`${index}\n${id}`);
+    const end = turn instanceof Promise ? await turn : turn;
+    try {
+      // The time limit is over, so a reply would not be counted.
+      if (turn !== end && signal.aborted)
+        throw new StoreError('Not sent within the time limit', { applied: 'no' });
+      return await send(this.nodes[index] as RedlockNode, signal);
+    } finally {
+      end?.();
+    }
   }
 
   #inBackground<Answer>(

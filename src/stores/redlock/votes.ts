@@ -1,4 +1,5 @@
-import { type Applied, ClosedError, QuorumError, StoreError, type Vote } from '../../errors.ts';
+import { type Applied, ClosedError, QuorumError, type Vote } from '../../errors.ts';
+import { isDefinite } from '../../util/error-code.ts';
 import { errorText } from '../../util/error-text.ts';
 import type { RedlockNode } from './node.ts';
 
@@ -85,10 +86,6 @@ export class Votes<Answer> {
 }
 
 export type Result<Answer> = { readonly answer: Answer } | { readonly error: unknown };
-
-function isDefinite(error: unknown): boolean {
-  return error instanceof StoreError && error.applied === 'no';
-}
 
 /** The error of a node, in brackets. */
 function because(error: unknown): string {

@@ -48,7 +48,7 @@ export class Batch<Request, Result> {
    * Resolves or rejects as `send` answers for this request, or rejects as soon as the signal
    * aborts.
    */
-  add(request: Request, signal: AbortSignal | undefined): Promise<Result> {
+  add(request: Request, signal?: AbortSignal): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) {
         reject(this.#options.errors.notSent());

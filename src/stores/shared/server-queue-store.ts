@@ -14,7 +14,7 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
-import { codeOf, isStoreError } from '../../util/error-code.ts';
+import { isDefinite } from '../../util/error-code.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
 import { HANDOFF_CHECK_MS, HandoffCheck } from './handoff-check.ts';
 import { Observers, type OnChange } from './observers.ts';
@@ -341,8 +341,4 @@ export class ServerQueueStore implements Store {
     this.#waiting.wakeAll();
     this.#observers.onBreak();
   }
-}
-
-function isDefinite(error: unknown): boolean {
-  return isStoreError(error) ? error.applied === 'no' : codeOf(error) !== 'undefined';
 }

@@ -18,7 +18,6 @@ import { nodePrefix } from './node-name.ts';
 import { Queue } from './queue.ts';
 import { QueueShortcuts } from './queue-shortcuts.ts';
 import type { Removal } from './removal.ts';
-import type { Session } from './session.ts';
 import type { Count } from './transactions.ts';
 
 /** How soon a waiting claim asks again while it has no watch. */
@@ -54,39 +53,32 @@ export class Claims {
     this.#shortcuts = new QueueShortcuts(table, queueMax);
   }
 
-  claim(
+  async claim(
     request: ClaimRequest,
     signal: AbortSignal | undefined,
     waiter: Waiter | undefined,
   ): Promise<ClaimOutcome> {
     const sent = instant(this.#clock);
-    const claimIn = (session: Session): Promise<ClaimOutcome> => {
-      const claim =
-        this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
-      if (claim.session !== session) claim.restartIn(session);
-      claim.isLeaving = false;
-      if (waiter !== undefined) claim.waiter = waiter;
-      const ask = (): Promise<ClaimOutcome> => this.#ask(claim, request, sent, signal);
-      // The claim of a holder does not wait for its turn.
-      if (claim.isGranted) return ask();
-      return session.limiter.run(ask, { key: claim.key, isQueued: claim.node !== null, signal });
-    };
     // A connected session is used without another promise: each one shows in `bench/zookeeper`.
-    const session = this.#connection.usable;
-    if (session !== null && signal?.aborted !== true) return claimIn(session);
-    return this.#connection.ready(signal).then(claimIn);
-  }
-
-  async #ask(
-    claim: Claim,
-    request: ClaimRequest,
-    sent: Instant,
-    signal: AbortSignal | undefined,
-  ): Promise<ClaimOutcome> {
-    for (let tries = 1; tries <= TRIES; tries += 1) {
-      const found = this.#table.has(claim) ? await this.#askAgain(claim, request, sent) : null;
-      const outcome = found ?? (await this.#enter(claim, request, sent, signal));
-      if (outcome !== null) return outcome;
+    const usable = signal?.aborted === true ? null : this.#connection.usable;
+    const session = usable ?? (await this.#connection.ready(signal));
+    const claim =
+      this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
+    if (claim.session !== session) claim.restartIn(session);
+    claim.isLeaving = false;
+    if (waiter !== undefined) claim.waiter = waiter;
+    const { key, isGranted, node } = claim;
+    // The claim of a holder does not wait for its turn.
+    const turn = isGranted ? null : session.limiter.begin({ key, isQueued: node !== null, signal });
+    const end = turn instanceof Promise ? await turn : turn;
+    try {
+      for (let tries = 1; tries <= TRIES; tries += 1) {
+        const found = this.#table.has(claim) ? await this.#askAgain(claim, request, sent) : null;
+        const outcome = found ?? (await this.#enter(claim, request, sent, signal));
+        if (outcome !== null) return outcome;
+      }
+    } finally {
+      end?.();
     }
     throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
@@ -149,7 +141,7 @@ export class Claims {
     const isLikelyAlone = empty?.isLikely === true;
     try {
       const data = Buffer.from(request.note);
-      const entered = await session.transactions.enter({
+      const entered = await session.transactions.entries.add({
         lock,
         prefix,
         data,

@@ -20,6 +20,9 @@ export interface LimitedOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The turn of a request is over. */
+export type EndRequest = () => void;
+
 /**
  * Bounds the requests that can wait: those that enter a queue, ask again, or watch the claim ahead.
  * All requests of a session are answered in order, and one process handles all replies. Ten
@@ -44,15 +47,15 @@ export class RequestLimiter {
   }
 
   /**
-   * Runs the work when it is its turn. Rejects with `applied: 'no'` when the caller gives up before
-   * that, or when the connection is lost by then. A command's time limit does not count as giving
-   * up: the caller asks again by the same id, and would lose its turn. The work must not call `run`
-   * itself: it would wait for itself.
+   * Begins a request at once, or resolves when it is its turn, to the function that ends it. Rejects
+   * with `applied: 'no'` when the caller gives up before that, or when the connection is lost by then.
+   * A command's time limit does not count as giving up: the caller asks again by the same id, and
+   * would lose its turn. No other request may be begun within one: it would wait for itself.
    */
-  run<T>(work: () => Promise<T>, { key, isQueued, signal }: LimitedOptions): Promise<T> {
+  begin({ key, isQueued, signal }: LimitedOptions): EndRequest | Promise<EndRequest> {
     const waiting = isQueued ? this.#queued : this.#entering;
-    if (this.#pending < this.#atOnce && waiting.size === 0) return this.#start(work);
-    return new Promise<T>((resolve, reject) => {
+    if (this.#pending < this.#atOnce && waiting.size === 0) return this.#start();
+    return new Promise<EndRequest>((resolve, reject) => {
       const leave = (): void => {
         stopListening();
         waiting.delete(begin);
@@ -64,7 +67,7 @@ export class RequestLimiter {
       };
       const begin = (): void => {
         leave();
-        if (this.#isOpen()) this.#start(work).then(resolve, reject);
+        if (this.#isOpen()) resolve(this.#start());
         else refuse('The connection was lost before this was sent');
       };
       const giveUp = (): void => refuse('The request was given up before it was sent');
@@ -83,16 +86,14 @@ export class RequestLimiter {
     return giveUp !== undefined;
   }
 
-  async #start<T>(work: () => Promise<T>): Promise<T> {
+  #start(): EndRequest {
     this.#pending += 1;
     const startedMs = this.#clock.monotonicMs();
-    try {
-      return await work();
-    } finally {
+    return () => {
       this.#pending -= 1;
       this.#adjust(startedMs);
       this.#next();
-    }
+    };
   }
 
   /** Halves the bound when replies are slow, once for all requests pending then. Otherwise adds one. */

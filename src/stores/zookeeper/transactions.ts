@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import { Batch } from '../shared/batch.ts';
+import type { Send } from '../shared/batch-options.ts';
 import type { Calls, Created } from './calls.ts';
 import { type Acl, CREATE } from './client.ts';
 import type { EmptyLocks, LockNode } from './empty-locks.ts';
@@ -53,7 +54,8 @@ export interface Checked {
 export class Transactions {
   readonly #calls: Calls;
   readonly #clock: Clock;
-  readonly #entries: Batch<Entry, Entered>;
+  /** Puts claims into queues. */
+  readonly entries: Batch<Entry, Entered>;
   readonly #checks: Batch<Check, Checked>;
   readonly #removals: Batch<string, boolean>;
   readonly #counts: SharedReads<Count>;
@@ -72,23 +74,9 @@ export class Transactions {
     this.#queues = new SharedReads(async (lock) => new Queue(await calls.getChildren(lock)));
     // One transaction gives the same fence to all nodes that it creates, so it must not create two
     // claims of one lock.
-    this.#entries = this.#batch(
-      ({ lock }) => [lock],
-      (entries) => this.#enter(entries),
-    );
-    this.#checks = this.#batch(
-      () => [],
-      (checks) => this.#check(checks),
-    );
-    this.#removals = this.#batch(
-      (path) => [path],
-      (paths) => this.#remove(paths),
-    );
-  }
-
-  /** Puts a claim into a queue. */
-  enter(entry: Entry): Promise<Entered> {
-    return this.#entries.add(entry, undefined);
+    this.entries = this.#batch(({ lock }) => [lock], this.#enter);
+    this.#checks = this.#batch(() => [], this.#check);
+    this.#removals = this.#batch((path) => [path], this.#remove);
   }
 
   /** Reads a queue. Every request that was sent before is answered first. */
@@ -113,14 +101,14 @@ export class Transactions {
 
   #batch<Request, Result>(
     conflicts: (request: Request) => readonly string[],
-    send: (requests: readonly Request[]) => Promise<readonly Result[]>,
+    send: Send<Request, Result>,
   ): Batch<Request, Result> {
     return new Batch<Request, Result>({
       clock: this.#clock,
       itemsMax: TOGETHER_MAX,
       callsMax: Number.POSITIVE_INFINITY,
       conflicts,
-      send: async (requests) => (await send(requests)).map((value) => ({ value })),
+      send,
       // A refused request fails the whole transaction, of which nothing is applied.
       onFailure: (error) => (isUnknown(error) ? 'fail' : 'alone'),
       errors: {
@@ -131,7 +119,7 @@ export class Transactions {
     });
   }
 
-  async #enter(entries: readonly Entry[]): Promise<readonly Entered[]> {
+  readonly #enter: Send<Entry, Entered> = async (entries) => {
     const [first] = entries;
     const created =
       first !== undefined && entries.length === 1
@@ -139,8 +127,8 @@ export class Transactions {
         : this.#createAll(entries);
     const counts = entries.map(({ lock, isLikelyAlone }) => (isLikelyAlone ? null : this.#counts.ask(lock)));
     const made = await Promise.all(created);
-    return made.map((each, n) => ({ ...each, counted: counts[n] ?? null }));
-  }
+    return made.map((each, n) => ({ value: { ...each, counted: counts[n] ?? null } }));
+  };
 
   #createAll(entries: readonly Entry[]): Promise<Created>[] {
     const sent = this.#calls.multi((transaction) => {
@@ -153,21 +141,21 @@ export class Transactions {
     });
   }
 
-  async #check(checks: readonly Check[]): Promise<readonly Checked[]> {
+  readonly #check: Send<Check, Checked> = async (checks) => {
     const sent = this.#calls.check(checks.map(({ path }) => path));
     const queues = checks.map(({ lock }) => (lock === null ? null : this.#queues.ask(lock)));
     const isThere = await sent;
-    return queues.map((queue) => ({ isThere, queue }));
-  }
+    return queues.map((queue) => ({ value: { isThere, queue } }));
+  };
 
-  async #remove(paths: readonly string[]): Promise<readonly boolean[]> {
+  readonly #remove: Send<string, boolean> = async (paths) => {
     const [first] = paths;
-    if (first !== undefined && paths.length === 1) return [await this.#calls.remove(first)];
+    if (first !== undefined && paths.length === 1) return [{ value: await this.#calls.remove(first) }];
     await this.#calls.multi((transaction) => {
       for (const path of paths) transaction.remove(path);
     });
-    return paths.map(() => true);
-  }
+    return paths.map(() => ({ value: true }));
+  };
 }
 
 /** Reads at the end of the tick, behind all its writes. Reads of one lock in one tick share the reply. */

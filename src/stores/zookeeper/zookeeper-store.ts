@@ -106,9 +106,15 @@ class ZookeeperStore implements Store {
     this.#claims = new Claims(clock, this.#connection, tree, this.#table, this.#removal, queueMax);
   }
 
-  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
-    if (this.#isClosed) return Promise.reject(closed());
-    return this.#turns.run(claimKey(request), () => this.#claims.claim(request, signal, waiter));
+  async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    this.#assertOpen();
+    const turn = this.#turns.begin(claimKey(request));
+    const end = turn instanceof Promise ? await turn : turn;
+    try {
+      return await this.#claims.claim(request, signal, waiter);
+    } finally {
+      end();
+    }
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../clock.ts';
 import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../../store/store.ts';
-import { codeOf, isStoreError } from '../../../util/error-code.ts';
+import { isDefinite, isStoreError } from '../../../util/error-code.ts';
 import type {
   ClaimAnswer,
   QueueServer,
@@ -119,8 +119,7 @@ export class RowServer implements QueueServer {
       return answer;
     } catch (error) {
       // No release follows a claim that has not reached the table, unless an earlier request may have.
-      const isGone = isStoreError(error) ? isNew && error.applied === 'no' : codeOf(error) !== 'undefined';
-      if (isGone) this.#waiters.remove(request);
+      if (isDefinite(error) && (isNew || !isStoreError(error))) this.#waiters.remove(request);
       throw error;
     }
   }
