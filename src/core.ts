@@ -50,6 +50,12 @@ interface StoreRecord {
 /** How long the store may take to disconnect, once nothing is left to release. */
 const CLOSE_MS = 950;
 
+/**
+ * What is left of `commandMs` after connecting has failed: time limits are rounded up, and the
+ * sockets have to be closed.
+ */
+const DISCONNECT_MS = 400;
+
 /** The pause between two tries to connect. */
 const CONNECT_PAUSE_MS = 250;
 /** A shorter try would fail for lack of time, and its error would hide the real one. */
@@ -107,19 +113,32 @@ export class Core {
     this.#endEvictions = store.onEvicted?.((id) => this.#checkEvicted(id));
   }
 
-  /** Resolves once the store has answered. Rejects with the last failure after `commandMs`. */
-  connect(): Promise<void> {
-    const { commands, store } = this;
-    return this.untilReached((limitMs) => commands.run((signal) => firstAnswer(store, signal), limitMs));
+  /**
+   * Resolves once the store has answered. Rejects with the last failure early enough for the store to
+   * be closed within `commandMs` of `startedMs`, when the client library was not loaded yet.
+   */
+  connect(startedMs: number): Promise<void> {
+    const { clock, commands, store } = this;
+    const { limitMs: commandMs } = commands;
+    const leftMs = commandMs - (clock.monotonicMs() - startedMs);
+    // Loading a client library may take long, and only once: a server gets half the time all the same.
+    const connectMs = Math.max(leftMs - Math.min(commandMs / 4, DISCONNECT_MS), commandMs / 2);
+    return this.untilReached(
+      (limitMs) => commands.run((signal) => firstAnswer(store, signal), limitMs),
+      connectMs,
+    );
   }
 
   /**
    * A server that is just starting refuses connections for a moment, so failures to reach it are
-   * retried. Rejects with the last one after `commandMs`.
+   * retried. Rejects with the last one after `withinMs`.
    */
-  async untilReached<T>(attempt: (limitMs: number) => Promise<T>): Promise<T> {
-    const { clock, commands } = this;
-    const endMs = clock.monotonicMs() + commands.limitMs;
+  async untilReached<T>(
+    attempt: (limitMs: number) => Promise<T>,
+    withinMs: number = this.commands.limitMs,
+  ): Promise<T> {
+    const { clock } = this;
+    const endMs = clock.monotonicMs() + withinMs;
     for (;;) {
       try {
         return await this.during(attempt(endMs - clock.monotonicMs()));

@@ -96,17 +96,21 @@ export function coreOf(locks: Locks): Core {
   return StoreLocks.coreOf(locks);
 }
 
-/** The same, for a store that was opened for these locks alone. Unless told not to, it connects. */
+/**
+ * The same, for a store that was opened for these locks alone. Unless told not to, it connects.
+ * `startedMs`: when the caller began to open the store, by the clock of the options.
+ */
 export async function connectLocks(
   store: Store,
   options: LocksOptions,
+  startedMs: number,
   makeRenewer?: MakeRenewer,
 ): Promise<Locks> {
   const core = new Core(store, options, makeRenewer);
   const locks = new StoreLocks(core);
   if (options.connect === false) return locks;
   try {
-    await core.connect();
+    await core.connect(startedMs);
   } catch (error) {
     await locks.close({ drainMs: 0 });
     throw error;

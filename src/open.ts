@@ -1,3 +1,4 @@
+import { systemClock } from './clock.ts';
 import { connectLocks, type Locks } from './locks.ts';
 import { openStore, schemeOf } from './open-store.ts';
 import { type LocksOptions, resolveLocksOptions } from './options.ts';
@@ -20,7 +21,10 @@ export async function openLocks(url: string, options: LocksOptions = {}): Promis
   schemeOf(url);
   // A bad option is found before anything is opened.
   resolveLocksOptions(options);
-  if (options.renewal !== 'thread') return await connectLocks(await openStore(url, options), options);
+  if (options.renewal !== 'thread') {
+    const startedMs = (options.clock ?? systemClock).monotonicMs();
+    return await connectLocks(await openStore(url, options), options, startedMs);
+  }
   const { openThreadLocks } = await import('./thread/open.ts');
   return await openThreadLocks(url, options);
 }

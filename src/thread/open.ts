@@ -46,6 +46,7 @@ export async function openThreadLocks(
       'clock',
       "must be left out with renewal: 'thread', which runs in real time",
     );
+  const startedMs = threadClock.monotonicMs();
   const header = new SharedHeader();
   header.setTurn(threadClock);
   const thread = new RenewalThread(threadProgram(), {
@@ -56,21 +57,21 @@ export async function openThreadLocks(
     withoutTurnMs,
   });
   try {
-    const store = await storeOver(thread, url);
+    const store = await storeOver(thread, url, header);
     const settings = { ...options, clock: threadClock };
-    return await connectLocks(store, settings, (core) => new ThreadRenewals(core, thread, header));
+    return await connectLocks(store, settings, startedMs, (core) => new ThreadRenewals(core, thread, header));
   } catch (error) {
     await thread.end();
     throw error;
   }
 }
 
-async function storeOver(thread: RenewalThread, url: string): Promise<Store> {
+async function storeOver(thread: RenewalThread, url: string, header: SharedHeader): Promise<Store> {
   const askedMs = threadClock.monotonicMs();
   const opened = await thread.open();
   if (opened.monotonicMs < askedMs || opened.monotonicMs > threadClock.monotonicMs())
     throw new UnsupportedError("The threads of this runtime have no clock in common: use renewal: 'inline'");
   const isLease = opened.traits.lifetime === 'lease' && !SQLITE_IN_MEMORY.test(url);
-  if (!isLease || !RENEWED_BESIDE.has(schemeOf(url))) return new ThreadStore(thread, opened);
+  if (!isLease || !RENEWED_BESIDE.has(schemeOf(url))) return new ThreadStore(thread, opened, header);
   return new StoreBesideThread(await openStore(url, {}), thread);
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import { LimitedConnection, type LimitedDriver } from '../shared/limited-connection.ts';
 import { failureOf, notBegun, notSent, unanswered } from './failure.ts';
 
@@ -45,7 +46,7 @@ export const LOCK_WAIT_MS = 3_000;
 /**
  * Statements are transactions of their own and read what is committed, whatever the server's defaults
  * are; one that finds a row locked for longer than a moment fails; and one that would have to store
- * something else than it was given fails, which is how a write tells that a lock has changed.
+ * something else than it was given fails.
  */
 const SET_UP = [
   "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', " +
@@ -61,17 +62,20 @@ export class Connection extends LimitedConnection<OwnDriver> {
   /**
    * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server
    * is read only, and with an `UnsupportedError` when it is too old or the library is missing.
-   * `anyServer`: also a server that the store cannot use, only to look at it.
+   * `anyServer`: also a server that the store cannot use, only to look at it. `signal`: ends the
+   * attempt, and destroys the connection that is being opened.
    */
   static async open(
     connector: Connector,
     clock: Clock,
     onClose: () => void,
-    anyServer = false,
+    { anyServer = false, signal }: { anyServer?: boolean; signal?: AbortSignal } = {},
   ): Promise<Connection> {
     const driver = new OwnDriver(await connector(), () => connection.end() && onClose());
     const connection = new Connection(driver, clock, { failureOf, unanswered });
+    const stopListening = onAbort(signal, () => connection.destroy());
     try {
+      if (signal?.aborted) throw notSent('the store is closed');
       await connection.limited(driver.connected, CONNECT_MS);
       for (const text of SET_UP) await connection.run(text);
       if (!anyServer) await connection.#checkServer();
@@ -79,6 +83,8 @@ export class Connection extends LimitedConnection<OwnDriver> {
     } catch (error) {
       connection.destroy();
       throw error instanceof UnsupportedError ? error : notBegun(error);
+    } finally {
+      stopListening();
     }
   }
 

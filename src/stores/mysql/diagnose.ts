@@ -46,7 +46,7 @@ const SPECIFIC_ACCESS_DENIED = 1227;
  * version gets. Rejects with a `StoreError` when there is no connection.
  */
 export async function diagnose(store: DiagnosedStore, context: DiagnoseContext): Promise<readonly Finding[]> {
-  const connection = await Connection.open(store.connector, context.clock, () => {}, true);
+  const connection = await Connection.open(store.connector, context.clock, () => {}, { anyServer: true });
   const stop = onAbort(context.signal, () => connection.destroy());
   try {
     const findings: Finding[] = [];

@@ -51,7 +51,7 @@ export class LeaseTable implements RowTable {
         migrate: (connection) => migrate(connection, schema),
         missing: () => schema.missing(),
       },
-      connect: (onClose) => Connection.open(connector, clock, onClose),
+      connect: (onClose, signal) => Connection.open(connector, clock, onClose, { signal }),
       failureOf,
     });
     this.#batch = leaseBatch({

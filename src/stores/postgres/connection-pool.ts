@@ -41,7 +41,7 @@ export function leasePool(
       migrate: (connection) => migrate(connection, schema),
       missing: () => schema.missing(),
     },
-    connect: (onClose) => Connection.open(factory, { clock, onClose }),
+    connect: (onClose, signal) => Connection.open(factory, { clock, onClose, signal }),
     setUp: async (connection) => {
       if (connection.isDirect) await connection.run({ text: SET_UP });
     },

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError, UnsupportedError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import { LimitedConnection } from '../shared/limited-connection.ts';
 import type {
   ConnectionEvents,
@@ -20,6 +21,8 @@ export interface ConnectionOptions extends Partial<ConnectionEvents> {
   readonly clock: Clock;
   /** How long opening may take; a connection that comes later is closed. Default 5 s. */
   readonly connectMs?: number | undefined;
+  /** Ends the attempt, and destroys the connection that is being opened. */
+  readonly signal?: AbortSignal | undefined;
   /** Also a server that the store cannot use: a standby, or an old version. Only to look at it. */
   readonly anyServer?: boolean | undefined;
 }
@@ -48,17 +51,18 @@ export class Connection extends LimitedConnection<DriverConnection> {
         if (connection === null || connection.end()) onClose(reason);
       },
     });
-    connection = new Connection(driver, clock, { failureOf, unanswered });
+    const opened = new Connection(driver, clock, { failureOf, unanswered });
+    connection = opened;
+    const stopListening = onAbort(options.signal, () => opened.destroy());
     try {
-      await connection.limited(
-        connection.#handshake(options.anyServer === true),
-        options.connectMs ?? CONNECT_MS,
-      );
-      return connection;
+      await opened.limited(opened.#handshake(options.anyServer === true), options.connectMs ?? CONNECT_MS);
+      return opened;
     } catch (error) {
-      connection.destroy();
+      opened.destroy();
       if (error instanceof UnsupportedError) throw error;
       throw notBegun(error);
+    } finally {
+      stopListening();
     }
   }
 

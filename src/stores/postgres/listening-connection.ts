@@ -28,6 +28,7 @@ export class ListeningConnection implements SubscribedConnection {
   readonly #events: ConnectionEvents<string>;
   #connection: Connection | null = null;
   #isClosed = false;
+  readonly #closing = new AbortController();
   #onProbe: (() => void) | null = null;
 
   constructor(options: ListeningOptions, events: ConnectionEvents<string>) {
@@ -47,6 +48,7 @@ export class ListeningConnection implements SubscribedConnection {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#closing.abort();
     await this.#connection?.close();
   }
 
@@ -76,6 +78,7 @@ export class ListeningConnection implements SubscribedConnection {
     return Connection.open(factory, {
       clock,
       onClose,
+      signal: this.#closing.signal,
       onNotification: (on, payload) => {
         if (on === EVICTIONS) this.#events.onMessage(`e${payload}`);
         if (on !== channel) return;

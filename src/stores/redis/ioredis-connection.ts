@@ -43,10 +43,30 @@ export function adoptSentinels(client: object): void {
   const connect = connector?.connectToSentinel;
   if (connector === undefined || connect === undefined) return;
   connector.connectToSentinel = (...args) => {
-    const sentinel = unrefIoredis(connect.apply(connector, args));
+    const sentinel = unrefIoredis(connect.apply(connector, args)) as IoredisClient;
     sentinel.on('error', () => {});
+    addHelper(client, sentinel);
     return sentinel;
   };
+}
+
+/**
+ * The clients that a client of ours has opened to ask where its servers are. Closing it leaves their
+ * questions pending until a time limit of ioredis, and their sockets open for longer.
+ */
+const HELPERS = new WeakMap<object, Set<IoredisClient>>();
+
+export function addHelper(client: object, helper: IoredisClient): void {
+  const helpers = HELPERS.get(client) ?? new Set();
+  HELPERS.set(client, helpers.add(helper));
+  helper.once('end', () => helpers.delete(helper));
+}
+
+export function endHelpers(client: object): void {
+  for (const helper of HELPERS.get(client) ?? []) {
+    helper.disconnect();
+    helper.stream?.destroy();
+  }
 }
 
 export class IoredisConnection extends ObservedClient<IoredisClient> implements RedisConnection {
@@ -217,7 +237,11 @@ async function closeQuietly(client: IoredisClient): Promise<void> {
   const ended = new Promise<void>((resolve) => {
     client.once('end', () => resolve());
   });
+  const isUnused = client.status !== 'ready';
   client.disconnect();
+  // Nothing was sent that a server which is silent from the start could still need.
+  if (isUnused) client.stream?.destroy();
+  endHelpers(client);
   if (!willEnd) return;
   // `disconnect` waits for the server to close its end too, which a stopped server never does.
   const timer = systemClock.startTimer(CLOSE_MS, () => client.stream?.destroy(), { keepAlive: true });

@@ -6,7 +6,7 @@ import { clusterNodesOf, connectionOf, type RedisClient, type RedisClusterClient
 import { IOREDIS, type Ioredis, NODE_REDIS, type NodeRedis } from './client-library.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
 import type { IoredisNode } from './cluster/ioredis-nodes.ts';
-import { adoptSentinels } from './ioredis-connection.ts';
+import { addHelper, adoptSentinels, type IoredisClient } from './ioredis-connection.ts';
 import type { ClientEvents } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
 import { RedisStore } from './redis-store.ts';
@@ -87,7 +87,7 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
   if ('Cluster' in library) {
     const options = { lazyConnect: true, redisOptions: loginOf(hosts) };
     const cluster = quiet(unrefIoredis(new library.Cluster(hosts.addresses, options)));
-    cluster.on('+node', (node: unknown) => void unrefIoredis(node as IoredisNode));
+    cluster.on('+node', (node: unknown) => adoptNode(cluster, node as IoredisNode));
     return cluster;
   }
   const rootNodes = hosts.addresses.map(({ host, port }) => ({ socket: { host, port } }));
@@ -97,6 +97,19 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
   });
   cluster.connect().catch(() => {});
   return cluster;
+}
+
+/** ioredis asks for the slots over copies of the nodes' clients. */
+function adoptNode(cluster: object, node: IoredisNode): void {
+  unrefIoredis(node);
+  const { duplicate } = node;
+  Object.assign(node, {
+    duplicate: (...args: Parameters<IoredisClient['duplicate']>) => {
+      const copy = duplicate.apply(node, args);
+      addHelper(cluster, copy);
+      return copy;
+    },
+  });
 }
 
 function loginOf({ username, password }: Hosts): object {

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../clock.ts';
 import { ClosedError, HoldfastError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
 
 /** One connection that only the store uses. It ends for good when it breaks. */
@@ -28,8 +29,8 @@ export interface ConnectionPoolOptions<Connection> {
   /** The most connections at a time. */
   readonly max: number;
   readonly schema: PooledSchema<Connection>;
-  /** `onClose`: the connection has ended by itself. */
-  connect(onClose: () => void): Promise<Connection>;
+  /** `onClose`: the connection has ended by itself. `signal`: ends the attempt. */
+  connect(onClose: () => void, signal: AbortSignal): Promise<Connection>;
   /** Makes a connection ready for statements. */
   setUp?(connection: Connection): Promise<void>;
   /** What requests are rejected with when no connection can be opened. */
@@ -57,6 +58,8 @@ export class ConnectionPool<Connection extends PooledConnection> {
   readonly #stale = new Set<Connection>();
   #isMigrated = false;
   #opening = 0;
+  /** Aborts when the pool closes: a silent server may keep a connection opening for seconds. */
+  readonly #closing = new AbortController();
   #failures = 0;
   #retryAtMs = 0;
   #retryTimer: Timer | null = null;
@@ -128,6 +131,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#closing.abort();
     this.#idleTimer?.cancel();
     this.#retryTimer?.cancel();
     this.#callBack(closed());
@@ -162,7 +166,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
     const { clock, connect, failureOf } = this.#options;
     try {
       let connection: Connection | null = null;
-      connection = await connect(() => connection !== null && this.#remove(connection));
+      connection = await connect(() => connection !== null && this.#remove(connection), this.#closing.signal);
       await this.#prepare(connection);
       this.#opening -= 1;
       this.#failures = 0;
@@ -179,6 +183,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
 
   async #prepare(connection: Connection): Promise<void> {
     const { schema, setUp } = this.#options;
+    const stopListening = onAbort(this.#closing.signal, () => connection.destroy());
     try {
       if (!this.#isMigrated && !(await schema.isMigrated(connection))) {
         if (!schema.migrates) throw schema.missing();
@@ -189,6 +194,8 @@ export class ConnectionPool<Connection extends PooledConnection> {
     } catch (error) {
       connection.destroy();
       throw error;
+    } finally {
+      stopListening();
     }
   }
 

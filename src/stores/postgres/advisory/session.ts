@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../../clock.ts';
 import { StoreError, UnsupportedError } from '../../../errors.ts';
+import { onAbort } from '../../../util/abort.ts';
 import { Batch } from '../../shared/batch.ts';
 import type { Answer } from '../../shared/batch-options.ts';
 import { Connection } from '../connection.ts';
@@ -67,6 +68,8 @@ export interface SessionOptions {
   readonly clock: Clock;
   /** The application name of the session; `null`: not known yet. */
   readonly owner: string | null;
+  /** Ends the opening of the session. */
+  readonly signal: AbortSignal;
   onNotification(channel: string, payload: string): void;
   /** Called once, when the session has ended and all its locks are lost. */
   onLost(session: Session, why: StoreError): void;
@@ -131,12 +134,14 @@ export class Session {
     let isClosed = false;
     const connection = await Connection.open(factory, {
       clock: options.clock,
+      signal: options.signal,
       onNotification: (channel, payload) => options.onNotification(channel, payload),
       onClose(reason) {
         isClosed = true;
         if (session !== null) session.#lose(lost(reason));
       },
     });
+    const stopListening = onAbort(options.signal, () => connection.destroy());
     try {
       if (!connection.isDirect) throw pooled();
       const { capacity, hashesAlike } = await prepare(connection, options.owner);
@@ -147,6 +152,8 @@ export class Session {
     } catch (error) {
       connection.destroy();
       throw error instanceof StoreError ? notBegun(error) : error;
+    } finally {
+      stopListening();
     }
   }
 

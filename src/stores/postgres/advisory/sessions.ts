@@ -17,6 +17,8 @@ export class Sessions {
   #opening: SharedWork<Session> | null = null;
   #failure: { readonly error: unknown; readonly untilMs: number } | null = null;
   #isClosed = false;
+  /** Aborts when the store closes: a silent server may keep a session opening for seconds. */
+  readonly #closing = new AbortController();
 
   constructor(
     factory: ConnectionFactory,
@@ -57,6 +59,7 @@ export class Sessions {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#closing.abort();
     await this.#opening?.wait(undefined, gaveUp).catch(() => {});
     await this.#session?.close();
     this.#session = null;
@@ -64,7 +67,12 @@ export class Sessions {
 
   async #open(owner: string | null): Promise<Session> {
     try {
-      const session = await Session.open(this.#factory, { ...this.#events, clock: this.#clock, owner });
+      const session = await Session.open(this.#factory, {
+        ...this.#events,
+        clock: this.#clock,
+        owner,
+        signal: this.#closing.signal,
+      });
       this.#session = session;
       this.#failure = null;
       if (this.#isClosed) throw new ClosedError('This store is closed');

@@ -1,6 +1,6 @@
 import { UnsupportedError } from '../../../errors.ts';
 import type { Corkable, RedisConnection } from '../connection.ts';
-import { IOREDIS_CLOSED, type IoredisClient, IoredisConnection } from '../ioredis-connection.ts';
+import { endHelpers, IOREDIS_CLOSED, type IoredisClient, IoredisConnection } from '../ioredis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
 import { unrefIoredis } from '../unref.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
@@ -105,6 +105,7 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
       this.client.once('end', () => resolve());
     });
     this.client.disconnect();
+    endHelpers(this.client);
     // Between two attempts to connect, the client does not emit `end`.
     if (status === 'connect' || status === 'ready') await ended;
   }
