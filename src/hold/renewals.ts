@@ -29,7 +29,7 @@ export class Renewal {
   dueAtMs = FOREVER_MS;
   deadlineTimer: Timer | null = null;
   retryTimer: Timer | null = null;
-  inFlight: Promise<unknown> | null = null;
+  inFlight: Promise<void> | null = null;
   /** The store is asked once more when the pending renewal has ended. */
   isCheckDue = false;
 
@@ -139,7 +139,7 @@ export class Renewals implements Renewer {
   }
 
   /** The pending renewal. A hold has one at a time, so that answers come in the order of sending. */
-  inFlight(held: HeldClaim): Promise<unknown> | null {
+  inFlight(held: HeldClaim): Promise<void> | null {
     return held.renewal?.inFlight ?? null;
   }
 
@@ -191,11 +191,18 @@ export class Renewals implements Renewer {
   }
 
   /** One renewal. Resolves to `null`, or to the failure; the next try is scheduled by then. */
-  #renew(renewal: Renewal, ttlMs: number): Promise<unknown> {
-    renewal.inFlight = this.#send(renewal, ttlMs).finally(() => {
-      renewal.inFlight = null;
+  async #renew(renewal: Renewal, ttlMs: number): Promise<unknown> {
+    let end = (): void => {};
+    // Set before the store is called: a store may wake the holder inside that call.
+    renewal.inFlight = new Promise<void>((resolve) => {
+      end = resolve;
     });
-    return renewal.inFlight;
+    try {
+      return await this.#send(renewal, ttlMs);
+    } finally {
+      renewal.inFlight = null;
+      end();
+    }
   }
 
   async #send(renewal: Renewal, ttlMs: number): Promise<unknown> {

@@ -51,7 +51,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
     symbol: 'CleanUp.#lookAgain',
     replace: '',
     test: CLEAN_UP,
-    by: 'that reaches the server after its release is removed all the same',
+    by: 'that reaches the server after its release is still removed',
   },
   {
     mistake: 'a caller that stops waiting does not abort its command',
