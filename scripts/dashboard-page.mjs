@@ -8,6 +8,9 @@ import { buildSync } from 'esbuild';
 /** The name under which `src/dashboard/page-text.ts` finds the texts. */
 export const PAGE_NAME = 'HOLDFAST_DASHBOARD_PAGE';
 
+const NOTICE =
+  '/* Contains Preact, (c) 2015-present Jason Miller, and uPlot, (c) 2022 Leon Sorokin; both MIT licensed */';
+
 const entry = fileURLToPath(new URL('../src/dashboard/page/main.tsx', import.meta.url));
 const tag = (text) => createHash('sha256').update(text).digest('hex').slice(0, 16);
 
@@ -22,6 +25,8 @@ function bundle() {
     jsxImportSource: 'preact',
     minify: true,
     legalComments: 'none',
+    // The licences themselves are in THIRD-PARTY-NOTICES.txt, which the package has.
+    banner: { js: NOTICE, css: NOTICE },
     outdir: '.',
     write: false,
     logLevel: 'error',

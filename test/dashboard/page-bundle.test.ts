@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { dashboardPage } from '../../scripts/dashboard-page.mjs';
@@ -10,6 +11,22 @@ describe('the page of the dashboard', () => {
     const bytes = gzipSync(script).length + gzipSync(style).length;
     expect(bytes).toBeGreaterThan(20_000);
     expect(bytes).toBeLessThan(60_000);
+  });
+
+  it('comes with the licences of what is bundled into it', () => {
+    const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+    const notices = read('THIRD-PARTY-NOTICES.txt').replace(/\s+/g, ' ');
+    const imported = new Set(
+      repositoryFiles('src/dashboard/page').flatMap(({ text }) =>
+        [...text.matchAll(/from '([a-z][^/']*)/g)].map(([, name = '']) => name),
+      ),
+    );
+    expect([...imported].sort()).toEqual(['preact', 'uplot']);
+    for (const name of imported)
+      expect(notices).toContain(read(`node_modules/${name}/LICENSE`).replace(/\s+/g, ' ').trim());
+    const { files } = JSON.parse(read('package.json')) as { files: readonly string[] };
+    expect(files).toContain('THIRD-PARTY-NOTICES.txt');
+    for (const text of [script, style]) expect(text).toContain('Jason Miller');
   });
 
   it('names no address on the network but the namespaces of XML', () => {

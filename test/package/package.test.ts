@@ -37,12 +37,12 @@ describe('the packed package', () => {
       `${built.replace('dist/', 'dist/esm/')}.js`,
     ]);
     const programs = Object.values(bin).map((path) => path.replace('./', ''));
-    const needed = [...named, ...programs, 'LICENSE', 'CHANGELOG.md'];
+    const needed = [...named, ...programs, 'LICENSE', 'CHANGELOG.md', 'THIRD-PARTY-NOTICES.txt'];
     expect(needed.filter((path) => !installed.files.includes(path))).toEqual([]);
     const known = [
       /^dist\/.*\.(?:m?js|d\.m?ts)$/,
       /^(?:dist\/(?:esm\/)?)?package\.json$/,
-      /^(?:LICENSE|(?:README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
+      /^(?:LICENSE|THIRD-PARTY-NOTICES\.txt|(?:README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
       /^docs\/(?:stores\/)?[\w-]+\.md$/,
       /^docs\/images\/[\w-]+\.(?:png|svg)$/,
     ];
