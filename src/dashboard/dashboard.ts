@@ -28,7 +28,7 @@ export interface DashboardOptions {
   /**
    * The host names, with or without a port, to which the dashboard answers. Unless set: on a
    * loopback address only loopback names and IP addresses, elsewhere every name. Requests for other
-   * names are refused, against DNS rebinding.
+   * names are refused, against DNS rebinding. `fetch` is not told the address: there, set `hosts`.
    */
   readonly hosts?: readonly string[] | undefined;
 }

@@ -28,7 +28,7 @@ class Histogram {
 
   toJson(): DurationHistogram | null {
     if (this.#count === 0) return null;
-    const [counts, count, sumMs] = [[...this.#counts], this.#count, Math.round(this.#sumMs)];
+    const [counts, count, sumMs] = [[...this.#counts], this.#count, Math.round(this.#sumMs * 1_000) / 1_000];
     return { boundsMs: BOUNDS_MS, counts, count, sumMs };
   }
 }

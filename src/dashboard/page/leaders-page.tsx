@@ -2,6 +2,7 @@ import type { LeaderList, LeaderSummary } from '../api.ts';
 import { useJson } from './data/use-json.ts';
 import { showCount } from './parts/durations.ts';
 import { Empty } from './parts/empty.tsx';
+import { Fence } from './parts/fence.tsx';
 import { useNarrow } from './parts/media.ts';
 import { Resource } from './parts/resource.tsx';
 import { hashOf } from './parts/route.ts';
@@ -76,7 +77,9 @@ function Leader({ each, isNarrow }: { each: LeaderSummary; isNarrow: boolean }) 
               <VisibleText class="mono cut" value={leader.owner ?? 'unknown owner'} />
               {each.isHere && <span class="tag">this process</span>}
             </span>
-            <span class="second mono">term {leader.fence ?? 'unknown'}</span>
+            <span class="second">
+              {leader.fence === null ? 'unknown term' : <Fence fence={leader.fence} word="term" />}
+            </span>
           </>
         )}
       </td>

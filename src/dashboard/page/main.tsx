@@ -6,6 +6,7 @@ import './style/page.css';
 
 const list = new LiveList();
 list.connect();
+list.followVisibility();
 
 render(
   <LiveContext.Provider value={list}>

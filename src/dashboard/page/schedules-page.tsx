@@ -98,7 +98,9 @@ function Running({ each: { running } }: { each: ScheduleSummary }) {
 
 function Next({ each: { nextSlotMs, isKnownHere } }: { each: ScheduleSummary }) {
   if (nextSlotMs === null) {
-    return <span class="muted">{isKnownHere ? 'no further run' : 'known to another process'}</span>;
+    return (
+      <span class="muted">{isKnownHere ? 'no further run' : 'only the processes that run it know'}</span>
+    );
   }
   return (
     <span>

@@ -1,7 +1,9 @@
+import type { ServerResponse } from 'node:http';
 import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, memoryStore } from '../../../src/index.ts';
+import { schedule } from '../../../src/schedule/index.ts';
 import { openPage } from '../../support/dashboard/browser.ts';
 import { type PageWorld, startPageWorld, waitFor } from '../../support/dashboard/page-world.ts';
 import { serveDashboard } from '../../support/dashboard/served-dashboard.ts';
@@ -19,6 +21,12 @@ beforeAll(async () => {
   await world.locks.election('leader:billing').start();
   await world.locks.withLock('order:9', async () => {});
   for (const owner of ['web-2:11:b', 'web-3:12:c']) waitFor(world.of(owner), 'order:1');
+  await schedule(web, 'nightly', '0 3 * * *', () => {}).runNow();
+  schedule(web, 'import', '* * * * * *', ({ signal }) => new Promise((end) => (signal.onabort = end)));
+  const { id, fence, name } = await web.mutex('order:8').acquire();
+  const body = JSON.stringify({ name, id, fence: `${fence}`, confirm: name });
+  const headers = { 'content-type': 'application/json' };
+  await fetch(`${world.url}api/evict`, { method: 'POST', headers, body });
 });
 afterAll(() => world?.[Symbol.asyncDispose]());
 
@@ -42,7 +50,7 @@ async function evictDialog(page: Page): Promise<void> {
 }
 
 describe.each(['light', 'dark'] as const)('in %s', (colorScheme) => {
-  it('axe finds nothing in the list, the page of a lock, the dialog and one other page', async () => {
+  it('axe finds nothing in the list, the page of a lock, the dialog and the other pages', async () => {
     await using opened = await world.open('#/locks', { colorScheme, reducedMotion: 'reduce' });
     const { page } = opened;
     await page.getByRole('link', { name: 'order:1', exact: true }).waitFor();
@@ -53,11 +61,15 @@ describe.each(['light', 'dark'] as const)('in %s', (colorScheme) => {
     await evictDialog(page);
     expect(await findings(page)).toEqual([]);
     await page.keyboard.press('Escape');
-    // The pages of the other tables are made of the same parts: one in each colour scheme is enough.
-    const title = colorScheme === 'light' ? 'Leaders' : 'Schedules';
-    await page.getByRole('link', { name: title }).click();
-    await heading(page, title).waitFor();
-    expect(await findings(page)).toEqual([]);
+    for (const [title, row] of [
+      ['Leaders', 'leader:billing'],
+      ['Schedules', 'runs for'],
+      ['Audit', 'Evicted'],
+    ] as const) {
+      await page.getByRole('link', { name: title }).click();
+      await page.getByRole('table', { name: title }).getByText(row).first().waitFor();
+      expect(await findings(page), title).toEqual([]);
+    }
     const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const [red = 0] = background.match(/\d+/g)?.map(Number) ?? [];
     expect(red > 128).toBe(colorScheme === 'light');
@@ -148,6 +160,71 @@ describe('less motion', () => {
     const bar = opened.page.locator('.lease-bar i').first();
     await bar.waitFor({ state: 'attached' });
     expect(await bar.evaluate((element) => getComputedStyle(element).transitionDuration)).toBe('0s');
+  });
+});
+
+describe('a stream that ends as planned', () => {
+  it('is opened again without a word about it', async () => {
+    const locks = createLocks(memoryStore());
+    await locks.mutex('kept:1').acquire();
+    let streams: ServerResponse[] = [];
+    await using served = await serveDashboard(locks, {
+      access: () => 'operate',
+      onRequest: (request, response) => {
+        if (request.url?.startsWith('/api/events')) streams.push(response);
+      },
+    });
+    await using opened = await openPage(world.browser, served.url);
+    const { page } = opened;
+    await page.getByText('Live', { exact: true }).waitFor();
+    await page.evaluate(() => {
+      const said: string[] = [];
+      Object.assign(globalThis, { said });
+      new MutationObserver(() => said.push(document.querySelector('.connection')?.textContent ?? '')).observe(
+        document.body,
+        { childList: true, subtree: true, characterData: true },
+      );
+    });
+    const [first] = streams;
+    streams = [];
+    first?.end();
+    await eventually('another stream', () => streams.length === 1);
+    await locks.mutex('later:1').acquire();
+    await page.getByRole('link', { name: 'later:1' }).waitFor();
+    const said = await page.evaluate(() => (globalThis as unknown as { said: string[] }).said);
+    expect(said.filter((each) => each !== 'Live')).toEqual([]);
+    await locks.close({ drainMs: 0 });
+  });
+});
+
+describe('a tab that is hidden', () => {
+  it('has no stream, and is up to date when it is shown again', async () => {
+    const locks = createLocks(memoryStore());
+    const streams = new Set<ServerResponse>();
+    await using served = await serveDashboard(locks, {
+      access: () => 'operate',
+      onRequest: (request, response) => {
+        if (!request.url?.startsWith('/api/events')) return;
+        streams.add(response);
+        response.once('close', () => streams.delete(response));
+      },
+    });
+    await using opened = await openPage(world.browser, served.url);
+    const { page } = opened;
+    await page.getByText('Live', { exact: true }).waitFor();
+    expect(streams.size).toBe(1);
+    const show = (hidden: boolean): Promise<void> =>
+      page.evaluate((isHidden) => {
+        Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
+        document.dispatchEvent(new Event('visibilitychange'));
+      }, hidden);
+    await show(true);
+    await eventually('no stream', () => streams.size === 0, 30_000);
+    await locks.mutex('meanwhile:1').acquire();
+    await show(false);
+    await page.getByRole('link', { name: 'meanwhile:1' }).waitFor();
+    expect(streams.size).toBe(1);
+    await locks.close({ drainMs: 0 });
   });
 });
 

@@ -50,7 +50,9 @@ describe('the list of locks', () => {
     expect(text).toContain('Lock · Exclusive');
     expect(text).toContain('Contended');
     expect(text).toContain('web-1:10:a');
-    expect(text).toContain(`fence ${holders[0]?.fence}`);
+    const fence = `${holders[0]?.fence}`;
+    expect(text).toContain(`fence …${fence.slice(-6)}`);
+    expect(await row('order:1').getByTitle(`fence ${fence}`).count()).toBe(1);
     expect(text).toContain('user=u-7');
     expect(text).toMatch(/\t\d+ s\t/);
     expect(await row('catalogue').innerText()).toContain('Shared');
@@ -72,12 +74,12 @@ describe('the list of locks', () => {
     await eventually('another age', async () => (await age.innerText()) !== before);
   });
 
-  it('searches names and owners', async () => {
+  it('searches names and holders', async () => {
     const search = page.getByRole('searchbox');
     await search.fill('CART');
     await shows('found by name', ['cart:2']);
     await search.fill('web-1');
-    await shows('found by owner', ['catalogue', 'order:1', 'partner-api'], true);
+    await shows('found by holder', ['catalogue', 'order:1', 'partner-api'], true);
     await search.fill('nothing like this');
     await page.getByText('No lock matches').waitFor();
     await page.getByRole('button', { name: 'Clear the filters' }).click();
@@ -150,9 +152,9 @@ describe('the page of a lock', () => {
     const waiting = await queue.locator('tbody td:nth-child(2)').allInnerTexts();
     expect(waiting).toEqual(['web-2:11:b', 'web-3:12:c', 'web-4:13:d']);
     expect(await page.getByText(/sampled every .* shorter holds may be missing/).count()).toBe(1);
-    const lane = page.locator('.timeline li', { hasText: 'web-1:10:a' });
+    const bars = page.locator('.timeline li', { hasText: 'web-1:10:a' });
     await eventually('the bar of the hold', async () => {
-      const box = await lane.locator('.span.held').first().boundingBox();
+      const box = await bars.locator('.span.held').first().boundingBox();
       return box !== null && box.width > 2;
     });
   });

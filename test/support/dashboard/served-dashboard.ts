@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createDashboard, type DashboardOptions } from '../../../src/dashboard/index.ts';
 import type { Locks } from '../../../src/index.ts';
@@ -9,14 +9,20 @@ export interface ServedDashboard extends AsyncDisposable {
   readonly port: number;
 }
 
+interface ServeOptions extends DashboardOptions {
+  /** Sees every request before the dashboard does. */
+  readonly onRequest?: RequestListener;
+}
+
 /** A dashboard on a free loopback port. */
 export async function serveDashboard(
   locks: Locks,
-  options: DashboardOptions = { access: () => 'operate' },
+  { onRequest, ...options }: ServeOptions = { access: () => 'operate' },
   port = 0,
 ): Promise<ServedDashboard> {
   const dashboard = createDashboard(locks, options);
   const server = createServer(dashboard.listener);
+  if (onRequest !== undefined) server.prependListener('request', onRequest);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, '127.0.0.1', resolve);

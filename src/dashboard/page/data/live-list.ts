@@ -24,6 +24,10 @@ export const keyOf = (lock: { readonly name: string; readonly use: LockUse }): s
 const RETRY_MIN_MS = 1000;
 const RETRY_MAX_MS = 15_000;
 const INTERVAL_MS = 1000;
+/** The server ends each stream after a while, and the next one opens at once: nothing to worry about. */
+const BROKEN_MS = 2000;
+/** A tab that is hidden for longer has no stream. */
+const HIDDEN_MS = 5000;
 
 /** The list of locks, kept up to date by server-sent events. */
 export class LiveList {
@@ -32,6 +36,8 @@ export class LiveList {
   #incoming = new Map<string, LockSummary>();
   #source: EventSource | undefined;
   #retryMs = RETRY_MIN_MS;
+  #brokenTimer: ReturnType<typeof setTimeout> | undefined;
+  #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
   #isPublishing = false;
   #areLocksNew = false;
   readonly #listeners = new Set<(live: Live) => void>();
@@ -62,8 +68,25 @@ export class LiveList {
     source.addEventListener('snapshot', (event) => this.#onSnapshot(JSON.parse(event.data)));
     source.addEventListener('delta', (event) => this.#onDelta(JSON.parse(event.data)));
     source.addEventListener('failed', (event) => this.#onFailed(JSON.parse(event.data)));
+    source.onopen = () => this.#endBrokenTimer();
     source.onerror = () => this.#onBroken(source);
     if (this.current.session === null) void this.#readSession();
+  }
+
+  /** Ends the stream while nobody looks, and opens it again when somebody does. */
+  followVisibility(): void {
+    document.addEventListener('visibilitychange', () => {
+      clearTimeout(this.#hiddenTimer);
+      if (!document.hidden) {
+        if (this.#source === undefined) this.connect();
+        return;
+      }
+      this.#hiddenTimer = setTimeout(() => {
+        this.#source?.close();
+        this.#source = undefined;
+        this.#endBrokenTimer();
+      }, HIDDEN_MS);
+    });
   }
 
   async #readSession(): Promise<void> {
@@ -98,22 +121,34 @@ export class LiveList {
 
   #onSample({ total, isTruncated, intervalMs }: DeltaEvent | SnapshotEvent, isChanged: boolean): void {
     this.#retryMs = RETRY_MIN_MS;
+    this.#endBrokenTimer();
     this.#areLocksNew ||= isChanged;
     this.#publish({ status: 'live', total, isTruncated, intervalMs });
     if (this.current.session === null) void this.#readSession();
   }
 
   #onFailed(event: FailedEvent): void {
+    this.#endBrokenTimer();
     this.#publish({ status: 'store-failed', intervalMs: event.intervalMs });
   }
 
   /** The browser reconnects by itself after a broken connection, but never after a refusal. */
   #onBroken(source: EventSource): void {
-    if (this.current.status !== 'denied') this.#publish({ status: 'reconnecting' });
-    if (source.readyState !== EventSource.CLOSED || source !== this.#source) return;
+    if (source !== this.#source) return;
+    this.#brokenTimer ??= setTimeout(() => {
+      if (this.current.status !== 'denied') this.#publish({ status: 'reconnecting' });
+    }, BROKEN_MS);
+    if (source.readyState !== EventSource.CLOSED) return;
     void this.#readSession();
-    setTimeout(() => this.connect(), this.#retryMs);
+    setTimeout(() => {
+      if (source === this.#source) this.connect();
+    }, this.#retryMs);
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MAX_MS);
+  }
+
+  #endBrokenTimer(): void {
+    clearTimeout(this.#brokenTimer);
+    this.#brokenTimer = undefined;
   }
 
   /** Listeners hear of many events at once, with the next frame. */

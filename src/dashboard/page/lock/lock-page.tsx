@@ -64,7 +64,7 @@ function Lock({ live, name, use }: { live: Live; name: string; use: LockUse }) {
         <>
           <Facts lock={data.lock} />
           <Holders lock={data.lock} holders={data.holders} onEvict={onEvict} />
-          <Queue detail={data} onRange={onRange} onEvict={onEvict} />
+          <Queue detail={data} isOrdered={live.session?.isOrdered !== false} {...{ onRange, onEvict }} />
           <TimelineCard timeline={data.timeline} />
           <Durations waits={data.waits} holds={data.holds} />
         </>

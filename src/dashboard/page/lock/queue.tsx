@@ -34,12 +34,14 @@ export function useQueueWindow(): [QueueWindow, (from: number, to: number) => vo
 
 interface Props {
   readonly detail: LockDetail;
+  /** The store keeps a queue, first come, first served. */
+  readonly isOrdered: boolean;
   readonly onRange: (from: number, to: number) => void;
   readonly onEvict: ((claim: ClaimSummary) => void) | null;
 }
 
 /** The waiters in order. Only the rows in view are loaded and rendered. */
-export function Queue({ detail, onRange, onEvict }: Props) {
+export function Queue({ detail, isOrdered, onRange, onEvict }: Props) {
   const isNarrow = useNarrow();
   const count = detail.lock.waiterCount;
   const positions = useMemo(() => Array.from({ length: count }, (_, n) => n), [count]);
@@ -47,10 +49,15 @@ export function Queue({ detail, onRange, onEvict }: Props) {
   return (
     <section aria-labelledby="queue">
       <h2 id="queue">
-        Queue <span class="muted count">{plural(count, 'waiter')}, first come, first served</span>
+        Queue{' '}
+        <span class="muted count">
+          {isOrdered ? `${plural(count, 'waiter')}, first come, first served` : 'not kept by this store'}
+        </span>
       </h2>
       {count === 0 ? (
-        <p class="card note">Nobody waits.</p>
+        <p class="card note">
+          {isOrdered ? 'Nobody waits.' : 'Waiters are known to their own processes only.'}
+        </p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by keyboard.
         <section class="card scroller" aria-label="Waiters in order" tabIndex={0}>

@@ -2,11 +2,11 @@ import type { Timeline, TimelineSpan } from '../../api.ts';
 import { plural, showMeasured, showTime } from '../parts/durations.ts';
 import { nowMs } from '../parts/ticker.ts';
 import { VisibleText } from '../parts/visible-text.tsx';
-import { type Lane, type Lanes, lanesOf } from './lanes.ts';
+import { type OwnerRow, type OwnerRows, ownerRowsOf } from './owner-rows.ts';
 
 /** Who held and who waited, as far as samples show. */
 export function TimelineCard({ timeline }: { timeline: Timeline }) {
-  const lanes = lanesOf(timeline, nowMs());
+  const all = ownerRowsOf(timeline, nowMs());
   return (
     <section aria-labelledby="timeline">
       <h2 id="timeline">
@@ -16,61 +16,61 @@ export function TimelineCard({ timeline }: { timeline: Timeline }) {
           be missing
         </span>
       </h2>
-      {lanes.lanes.length === 0 ? (
+      {all.rows.length === 0 ? (
         <p class="card note">Nothing was seen yet. The timeline begins with the first sample.</p>
       ) : (
         <div class="card timeline">
           <p class="legend">
             <span class="span held" aria-hidden="true" /> held
             <span class="span waiting" aria-hidden="true" /> waited
-            {lanes.gaps.length > 0 && (
+            {all.gaps.length > 0 && (
               <>
                 <span class="span gap" aria-hidden="true" /> not sampled
               </>
             )}
           </p>
           <ol>
-            {lanes.lanes.map((lane) => (
-              <LaneRow key={lane.key} lane={lane} lanes={lanes} />
+            {all.rows.map((row) => (
+              <Row key={row.key} row={row} all={all} />
             ))}
           </ol>
-          <Axis lanes={lanes} />
-          {lanes.more > 0 && <p class="muted note">and {plural(lanes.more, 'more owner')}</p>}
+          <Axis all={all} />
+          {all.more > 0 && <p class="muted note">and {plural(all.more, 'more owner')}</p>}
         </div>
       )}
     </section>
   );
 }
 
-interface LaneProps {
-  readonly lane: Lane;
-  readonly lanes: Lanes;
+interface RowProps {
+  readonly row: OwnerRow;
+  readonly all: OwnerRows;
 }
 
-function LaneRow({ lane, lanes }: LaneProps) {
+function Row({ row, all }: RowProps) {
   return (
     <li>
-      <VisibleText class="mono cut lane-owner" value={lane.owner ?? 'unknown owner'} />
-      <div class="lane" aria-hidden="true">
-        {lanes.gaps.map((gap) => (
-          <span key={gap.fromMs} class="span gap" style={extent(gap, lanes)} />
+      <VisibleText class="mono cut" value={row.owner ?? 'unknown owner'} />
+      <div class="owner-bars" aria-hidden="true">
+        {all.gaps.map((gap) => (
+          <span key={gap.fromMs} class="span gap" style={extent(gap, all)} />
         ))}
-        {lane.spans.map((span) => (
+        {row.spans.map((span) => (
           <span
             key={`${span.id} ${span.state} ${span.fromMs}`}
             class={`span ${span.state}`}
             title={words(span)}
-            style={extent(span.isOpen ? { fromMs: span.fromMs, toMs: lanes.toMs } : span, lanes)}
+            style={extent(span.isOpen ? { fromMs: span.fromMs, toMs: all.toMs } : span, all)}
           />
         ))}
       </div>
-      <span class="sr-only">{lane.spans.slice(-4).map(words).join('; ')}</span>
+      <span class="sr-only">{row.spans.slice(-4).map(words).join('; ')}</span>
     </li>
   );
 }
 
 /** Where a bar begins and how wide it is: custom properties, since the page allows no inline styles. */
-function extent(span: { fromMs: number; toMs: number }, { fromMs, toMs }: Lanes): Record<string, string> {
+function extent(span: { fromMs: number; toMs: number }, { fromMs, toMs }: OwnerRows): Record<string, string> {
   const part = (ms: number): number => Math.max(0, Math.min(1, (ms - fromMs) / (toMs - fromMs)));
   const from = part(span.fromMs);
   return {
@@ -86,7 +86,7 @@ function words({ state, fence, fromMs, toMs, isOpen }: TimelineSpan): string {
 
 const MARKS = [0, 0.25, 0.5, 0.75, 1];
 
-function Axis({ lanes: { fromMs, toMs } }: { lanes: Lanes }) {
+function Axis({ all: { fromMs, toMs } }: { all: OwnerRows }) {
   return (
     <div class="axis muted number" aria-hidden="true">
       {MARKS.map((mark) => (

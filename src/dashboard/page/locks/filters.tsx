@@ -57,8 +57,8 @@ function SearchField({ value, change }: { value: string; change: (value: string)
         ref={input}
         class="field"
         type="search"
-        placeholder="Search names and owners"
-        aria-label="Search names and owners"
+        placeholder="Search names and holders"
+        aria-label="Search names and holders"
         autocomplete="off"
         spellcheck={false}
         value={value}

@@ -1,5 +1,6 @@
 import type { LockState, LockSummary } from '../../api.ts';
 import { plural, showCount } from '../parts/durations.ts';
+import { Fence } from '../parts/fence.tsx';
 import { hashOf } from '../parts/route.ts';
 import { Age, Lease } from '../parts/ticking.tsx';
 import { VisibleText } from '../parts/visible-text.tsx';
@@ -62,7 +63,7 @@ function HolderDetail({ lock }: { lock: LockSummary }) {
   const metadata = metadataLine(first);
   return (
     <span class="second">
-      {first.fence !== null && <span class="mono">fence {first.fence}</span>}
+      {first.fence !== null && <Fence fence={first.fence} word="fence" />}
       {metadata !== '' && <VisibleText class="cut" value={metadata} />}
     </span>
   );

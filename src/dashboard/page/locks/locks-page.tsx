@@ -47,13 +47,15 @@ export function LocksPage({ live, query }: { live: Live; query: URLSearchParams 
   const step = useTimeStep(STATES_EVERY_MS);
   const selected = useMemo(() => selectLocks(all, selection, nowMs()), [all, selection, step]);
   const found = selected.locks.length;
+  const isOwn = live.session?.listsOnlyOwn === true;
   useAnnouncedCount(found, selection);
   return (
     <>
       <div class="page-head">
         <h1>Locks</h1>
         <span class="muted">
-          {showCount(live.total)} in the store
+          {showCount(live.total)}{' '}
+          {isOwn ? 'held by this process: this store lists no others' : 'in the store'}
           {live.isTruncated && `, the first ${showCount(all.length)} are shown`}
         </span>
       </div>
@@ -88,7 +90,11 @@ function Rows({ live, locks, selection, change }: RowsProps) {
   if (live.locks.length === 0) {
     return (
       <Empty title="No locks">
-        <p>A lock shows here as soon as a process acquires it or waits for it.</p>
+        <p>
+          {live.session?.listsOnlyOwn === true
+            ? 'Advisory locks have keys, not names: only what the serving process holds is listed.'
+            : 'A lock shows here as soon as a process acquires it or waits for it.'}
+        </p>
       </Empty>
     );
   }

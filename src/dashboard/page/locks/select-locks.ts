@@ -4,7 +4,7 @@ import { EXPIRING_SHARE, LONG_HELD_MS, type LockState, type LockSummary } from '
 export type SortKey = 'name' | 'owner' | 'age' | 'lease' | 'waiting';
 
 export interface Selection {
-  /** Searched in names and owners, without regard to case. */
+  /** Searched in the names of locks and in the owners of the holders shown, without regard to case. */
   readonly search: string;
   readonly use: string;
   readonly kind: string;

@@ -18,9 +18,10 @@ export function showDuration(ms: number): string {
   return `${Math.floor(left / DAY_MS)} d ${two(Math.floor((left % DAY_MS) / HOUR_MS))} h`;
 }
 
-/** A measured duration that does not tick: `0.4 ms`, `12 ms`, `1.4 s`, `3 m 07 s`. */
+/** A measured duration that does not tick: `< 0.1 ms`, `0.4 ms`, `12 ms`, `1.4 s`, `3 m 07 s`. */
 export function showMeasured(ms: number): string {
-  if (ms < 1) return `${ms.toFixed(1)} ms`;
+  if (ms < 0.05) return '< 0.1 ms';
+  if (ms < 0.95) return `${ms.toFixed(1)} ms`;
   if (ms < SECOND_MS) return `${Math.round(ms)} ms`;
   if (ms < MINUTE_MS) return `${Math.round(ms / 100) / 10} s`;
   return showDuration(ms);
