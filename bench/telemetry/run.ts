@@ -1,15 +1,16 @@
-// What telemetry costs an uncontended pair on the memory store, where it weighs most. Exits with 1
-// when a target is missed.
-import { channel, tracingChannel } from 'node:diagnostics_channel';
+// What telemetry costs an uncontended pair on the memory store, where it weighs most: the core as it is
+// published beside a build of the same sources without telemetry, in one process. Exits with 1 when a
+// target is missed.
 import { context, type MeterProvider as Meters, type TracerProvider as Tracers } from '@opentelemetry/api';
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
-import { createLocks, type Locks, memoryStore } from 'holdfast';
-import { instrument } from 'holdfast/otel';
-import { alternate, middle, misses, report } from '../redis/measure.ts';
+import type { Locks } from 'holdfast';
+import { misses, p50, report } from '../redis/measure.ts';
+import { Builds } from './builds.ts';
 
-const PAIRS = 20_000;
-const ROUNDS = 15;
+const PAIRS = 10_000;
+const ROUNDS = 61;
+const WARM_UP_ROUNDS = 10;
 
 class IdleReader extends MetricReader {
   protected override async onForceFlush(): Promise<void> {}
@@ -24,40 +25,18 @@ async function processorNs(count: number, work: () => Promise<void>): Promise<nu
   return ((user + system) * 1e3) / count;
 }
 
-async function pair(locks: Locks): Promise<number[]> {
+type Subject = () => Promise<number>;
+
+function pairs(locks: Locks): Subject {
   const lock = locks.mutex('bench:1');
-  const pairs = async (): Promise<void> => {
+  const work = async (): Promise<void> => {
     for (let n = 0; n < PAIRS; n += 1) await (await lock.acquire()).release();
   };
-  return [await processorNs(PAIRS, pairs)];
-}
-
-/** What a pair asks when nothing listens: two channels and two lists of listeners for each of two events. */
-async function checksOfUnused(): Promise<number> {
-  const trace = tracingChannel('holdfast:acquire');
-  const channels = new Map([
-    ['acquired', channel('holdfast:acquired')],
-    ['released', channel('holdfast:released')],
-  ]);
-  const [listeners, observers] = [new Map<string, unknown[]>(), new Map<string, unknown[]>()];
-  const isHeard = (event: string): boolean =>
-    (listeners.get(event)?.length ?? 0) > 0 ||
-    channels.get(event)?.hasSubscribers === true ||
-    (observers.get(event)?.length ?? 0) > 0;
-  let heard = 0;
-  const checks = async (): Promise<void> => {
-    for (let n = 0; n < PAIRS * 10; n += 1) {
-      if (trace.hasSubscribers) heard += 1;
-      if (isHeard('acquired') || isHeard('released')) heard += 1;
-    }
-  };
-  const ns = await processorNs(PAIRS * 10, checks);
-  if (heard > 0) throw new Error('telemetry is in use');
-  return ns;
+  return () => processorNs(PAIRS, work);
 }
 
 /** The spans and measurements of a pair, made by hand: what the SDK costs by itself. */
-function byHand(meters: Meters, tracers: Tracers): () => Promise<number[]> {
+function byHand(meters: Meters, tracers: Tracers): Subject {
   const [meter, tracer] = [meters.getMeter('by-hand'), tracers.getTracer('by-hand')];
   const [waits, holds] = [meter.createHistogram('waits'), meter.createHistogram('holds')];
   const held = meter.createUpDownCounter('held');
@@ -66,7 +45,7 @@ function byHand(meters: Meters, tracers: Tracers): () => Promise<number[]> {
     { ...attributes, outcome: 'acquired' },
     { ...attributes, outcome: 'released' },
   ];
-  const pairs = async (): Promise<void> => {
+  const work = async (): Promise<void> => {
     for (let n = 0; n < PAIRS; n += 1) {
       const name = 'bench:1';
       const acquire = tracer.startSpan('acquire', { attributes }, context.active());
@@ -86,36 +65,60 @@ function byHand(meters: Meters, tracers: Tracers): () => Promise<number[]> {
       if (n % 16 === 0) await Promise.resolve();
     }
   };
-  return async () => [await processorNs(PAIRS, pairs)];
+  return () => processorNs(PAIRS, work);
 }
 
-const unused = createLocks(memoryStore());
-await pair(unused);
-const plain: number[][] = [];
-for (let n = 0; n < 5; n += 1) plain.push(await pair(unused));
-const plainNs = middle(plain);
-const checksNs = await checksOfUnused();
-
-const withApi = createLocks(memoryStore());
-const withSdk = createLocks(memoryStore());
+const builds = new Builds();
+await builds.make();
 const meterProvider = new MeterProvider({ readers: [new IdleReader()] });
 const tracerProvider = new BasicTracerProvider({
   spanProcessors: [new BatchSpanProcessor(new InMemorySpanExporter())],
 });
+
+/** Subjects have their own instance of the code. `use`: what is done with it before the first pair. */
+async function subject(
+  build: 'published' | 'without',
+  use: (locks: Locks, instrument: typeof import('holdfast/otel').instrument) => void = () => {},
+): Promise<Subject> {
+  const { createLocks, memoryStore, instrument } = await builds.load(build);
+  const locks = createLocks(memoryStore());
+  use(locks, instrument);
+  return pairs(locks);
+}
+
+const without = await subject('without');
+const unused = await subject('published');
 // The providers of the API alone record nothing: what is left is the cost of Holdfast's own code.
-const stops = [instrument(withApi), instrument(withSdk, { meterProvider, tracerProvider })];
+const withApi = await subject('published', (locks, instrument) => instrument(locks));
+const withSdk = await subject('published', (locks, instrument) =>
+  instrument(locks, { meterProvider, tracerProvider }),
+);
 const hand = byHand(meterProvider, tracerProvider);
-const subjects = [() => pair(unused), () => pair(withApi), () => pair(withSdk), hand];
-const results = await alternate(subjects, ROUNDS, (run) => run());
-const [base = 0, api = 0, sdk = 0, own = 0] = subjects.map((run) => middle(results.get(run) ?? []));
-for (const stop of stops) stop();
-const line = (what: string, ns: number): void => console.log(`      ${what.padEnd(44)} ${ns.toFixed(0)} ns`);
-line('an uncontended pair, no telemetry in use', plainNs);
-line('in a Locks beside instrumented ones', base);
-line('instrumented, without an SDK', api);
-line('instrumented, with the SDK', sdk);
-line('the spans and measurements of the SDK alone', own);
-report('checks of unused telemetry, as a share of a pair', checksNs / plainNs, { atMost: 0.03 });
-report('instrumented, without an SDK, to a pair that is not', api / base, { atMost: 1.25 });
+builds.remove();
+
+// In turn, and every other time in reverse: a busy moment of the machine affects all alike.
+const subjects = [without, unused, withApi, withSdk, hand];
+const rounds: Map<Subject, number>[] = [];
+for (let n = 0; n < WARM_UP_ROUNDS + ROUNDS; n += 1) {
+  const round = new Map<Subject, number>();
+  for (const run of n % 2 === 0 ? subjects : [...subjects].reverse()) round.set(run, await run());
+  if (n >= WARM_UP_ROUNDS) rounds.push(round);
+}
+
+const nsOf = (run: Subject): number => p50(rounds.map((round) => round.get(run) ?? Number.NaN));
+/** The median of the ratios within each round. */
+const ratio = (run: Subject, base: Subject): number =>
+  p50(rounds.map((round) => (round.get(run) ?? Number.NaN) / (round.get(base) ?? Number.NaN)));
+const line = (what: string, run: Subject, base?: Subject): void =>
+  console.log(
+    `      ${what.padEnd(44)} ${nsOf(run).toFixed(0)} ns${base ? `, ${ratio(run, base).toFixed(2)} times a plain pair` : ''}`,
+  );
+line('a pair of a core without telemetry', without);
+line('a plain pair: telemetry is there, and unused', unused);
+line('instrumented, without an SDK', withApi, unused);
+line('instrumented, with the SDK', withSdk, unused);
+line('the spans and measurements of the SDK alone', hand, unused);
+report('unused telemetry, to a core without it', ratio(unused, without), { atMost: 1.03 });
+report('instrumented, without an SDK, to a plain pair', ratio(withApi, unused), { atMost: 1.25 });
 process.exitCode = misses() === 0 ? 0 : 1;
 process.exit();
