@@ -15,6 +15,9 @@ export const TRY_MS = 1_500;
 const TRIES_MAX = 256;
 const TRIES_WHILE_FAILING = 16;
 
+/** With this signal a store drops the waiter of a claim, and sends nothing. */
+const ABANDONED = AbortSignal.abort();
+
 interface Leftover {
   readonly send: LastCommand;
   /** After this the lease has expired by itself, so there is nothing left to do. */
@@ -53,7 +56,11 @@ export class CleanUp {
   /** Releases the claim. `isUnknown`: an earlier claim request may still reach the server. */
   release(ref: ClaimRef, ttlMs: number, isUnknown = false): void {
     const lifeMs = Math.max(ttlMs, DEFAULTS.queuePositionMs);
-    this.send((signal) => this.#core.store.release(ref, signal), lifeMs, isUnknown);
+    const release: LastCommand = (signal) => this.#core.store.release(ref, signal);
+    // It may never be tried. A waiter that stayed in the store would be taken for the first one of
+    // this process, and the waiters behind it would ask too seldom.
+    if (this.#hasNoRoom) release(ABANDONED).catch(() => {});
+    this.send(release, lifeMs, isUnknown);
   }
 
   /** Sends the command until the store answers, for `forMs` at most. */
@@ -63,8 +70,12 @@ export class CleanUp {
     this.#try({ send, untilMs, repeatUntilFound });
   }
 
+  get #hasNoRoom(): boolean {
+    return this.#failures > 0 && this.#trying >= TRIES_WHILE_FAILING;
+  }
+
   #try(leftover: Leftover): void {
-    if (this.#failures > 0 && this.#trying >= TRIES_WHILE_FAILING) {
+    if (this.#hasNoRoom) {
       this.#tryLater(leftover);
       return;
     }

@@ -103,6 +103,41 @@ describe('while the store fails', () => {
   });
 });
 
+describe('a waiter that gives up while the store fails', () => {
+  it('is dropped by the store at once, however many releases have failed', async () => {
+    const { clock, store } = makeWorld();
+    let isDown = false;
+    const waiting = new Set<string>();
+    const sent: string[] = [];
+    const unreliable: Store = Object.assign(connectionTo(store), {
+      claim: async (...[request, signal, waiter]: Parameters<Store['claim']>): Promise<ClaimOutcome> => {
+        waiting.add(request.id);
+        return await store.claim(request, signal, waiter);
+      },
+      release: async (...[claim, signal]: Parameters<Store['release']>): Promise<boolean> => {
+        waiting.delete(claim.id);
+        if (signal?.aborted === true) throw new StoreError('abandoned', { applied: 'no' });
+        sent.push(claim.id);
+        if (isDown) return await whenAbandoned(signal, () => true);
+        return await store.release(claim, signal);
+      },
+    });
+    await createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 60_000 });
+    const locks = createLocks(unreliable, { clock });
+    const acquired = Array.from({ length: 100 }, (_, n) =>
+      // The release of the first one has failed when the others give up.
+      outcomeOf(locks.mutex('a').acquire({ waitMs: n === 0 ? 1_000 : 4_000 })),
+    );
+    await clock.advance(500);
+    expect(waiting.size).toBe(100);
+    isDown = true;
+    await clock.advance(3_600);
+    expect(new Set(acquired.map(({ state }) => state))).toEqual(new Set(['broken']));
+    expect(sent.length).toBeLessThan(100);
+    expect(waiting.size).toBe(0);
+  });
+});
+
 describe('a wait', () => {
   it('sends one claim, and none when it is granted by a wake-up', async () => {
     const { locks, faulty, clock } = makeWorld();

@@ -131,13 +131,14 @@ export class EtcdStore implements Store {
     return { held: true, validForMs };
   }
 
-  async release(ref: ClaimRef): Promise<boolean> {
+  async release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#assertOpen();
     const claim = this.#table.get(ref);
-    if (claim === undefined) return await this.#removeFound(ref);
     // The deletion that follows is no eviction.
-    claim.endKeyWatch();
+    claim?.endKeyWatch();
     try {
+      if (signal?.aborted === true) throw new StoreError('The release was not sent', { applied: 'no' });
+      if (claim === undefined) return await this.#removeFound(ref);
       const isRemoved = await this.#remove(claim.key, claim.revision);
       // A pending request may still create the key. Then the claim stays in the table, so that it
       // can be released again.
@@ -146,8 +147,8 @@ export class EtcdStore implements Store {
     } catch (error) {
       // The claim must not be extended any more. If the caller tries again, the key is found by the
       // claim's id.
-      claim.lease.end();
-      if (!claim.isEntering) this.#table.remove(claim);
+      claim?.lease.end();
+      if (claim?.isEntering === false) this.#table.remove(claim);
       throw error;
     }
   }

@@ -107,7 +107,9 @@ export class RedlockStore implements Store {
       throw new StoreError(problem, { applied: 'unknown' });
     }
     assertRefused(this.#nodes, request, claimed.votes);
-    if (request.wait && waiter !== undefined) this.#keepWaiter(request, waiter, releasesBefore);
+    // A caller that has given up has released the claim already.
+    const isAwaited = request.wait && signal?.aborted !== true;
+    if (isAwaited && waiter !== undefined) this.#keepWaiter(request, waiter, releasesBefore);
     return { granted: false, retryAfterMs: this.#retryAfterMs(request, claimed.votes, roundMs) };
   }
 
@@ -179,10 +181,11 @@ export class RedlockStore implements Store {
     return { held: false };
   }
 
-  async release(claim: ClaimRef): Promise<boolean> {
+  async release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#assertOpen();
     this.#dropWaiter(claim);
     this.#reinstalls.cancel(claim);
+    if (signal?.aborted === true) throw new StoreError('The release was not sent', { applied: 'no' });
     return await removeRound(this.#nodes, 'release', claim, (node, limit) => node.release(claim, limit));
   }
 

@@ -32,7 +32,7 @@ const TURN_MS = 5_000;
 /** The head asks at least this often, in case its wake-up is lost. */
 const HEAD_MS = 2_000;
 /** So does the first waiter of each process: less than a turn, so that it sees when a turn ends. */
-const FIRST_MS = 4_500;
+export const FIRST_MS = 4_500;
 /** The others ask a little later than the head, which then has already taken what expired. */
 const STAGGER_MS = 100;
 const PAGE = 16;

@@ -16,6 +16,7 @@ import { isUnknown } from '../../util/error-code.ts';
 import { CallbackIndex } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
+import { WakeList } from '../shared/wake-list.ts';
 import { Claims } from './claims.ts';
 import type { SqliteDatabase } from './client-library.ts';
 import type { Connection } from './connection.ts';
@@ -23,6 +24,7 @@ import { sourceOf } from './database-path.ts';
 import { FileNotifier } from './file-notifier.ts';
 import { assertHostClock, type Host, hostOf } from './host-clock.ts';
 import { NAMES_PAGE, namesAfter, readClaims } from './inspect.ts';
+import { FIRST_MS } from './lock-queue.ts';
 import { isGone } from './process-tag.ts';
 import { Transactions } from './transactions.ts';
 
@@ -48,8 +50,7 @@ export class SqliteStore implements Store {
   readonly #transactions: Transactions;
   readonly #claims: Claims;
   readonly #notifier: FileNotifier;
-  /** By claim id. */
-  readonly #waiters = new Map<string, Waiter>();
+  readonly #waiting: WakeList;
   readonly #observers = new CallbackIndex();
   readonly #evictions = new EvictionListeners();
   readonly onEvicted = this.#evictions.add;
@@ -64,6 +65,7 @@ export class SqliteStore implements Store {
     { openLater = false }: { readonly openLater?: boolean } = {},
   ) {
     this.#clock = options.clock ?? systemClock;
+    this.#waiting = new WakeList(this.#clock, { min: FIRST_MS, max: FIRST_MS });
     const ownHost = host ?? hostOf(this.#clock);
     const { path, connect } = sourceOf(source, ownHost.bootId);
     this.#path = path;
@@ -79,19 +81,21 @@ export class SqliteStore implements Store {
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
-    const { id } = request;
-    const isKnown = this.#waiters.has(id);
+    const isKnown = this.#waiting.get(request.id) !== undefined;
     this.#pruneLater();
     try {
       return await this.#transactions.run((context) => {
         const outcome = this.#claims.claim(context, request);
         // Inside the operation: another one of the same batch may already wake it.
-        if (outcome.granted || !request.wait) this.#waiters.delete(id);
-        else if (waiter !== undefined) this.#waiters.set(id, waiter);
+        if (outcome.granted || !request.wait) this.#waiting.remove(request);
+        else if (waiter !== undefined) {
+          this.#waiting.add(request, waiter);
+          this.#waiting.enqueue(request);
+        }
         return outcome;
       }, signal);
     } catch (error) {
-      if (!isKnown && !isUnknown(error)) this.#waiters.delete(id);
+      if (!isKnown && !isUnknown(error)) this.#waiting.remove(request);
       throw error;
     }
   }
@@ -102,7 +106,7 @@ export class SqliteStore implements Store {
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    this.#waiters.delete(ref.id);
+    this.#waiting.remove(ref);
     return this.#transactions.run((context) => this.#claims.release(context, ref), signal);
   }
 
@@ -167,7 +171,7 @@ export class SqliteStore implements Store {
     this.#closed = true;
     this.#pruneTimer?.cancel();
     this.#notifier.close();
-    this.#waiters.clear();
+    this.#waiting.clear();
     this.#observers.clear();
     this.#evictions.clear();
     await this.#transactions.close(({ db, transact }) =>
@@ -185,7 +189,7 @@ export class SqliteStore implements Store {
   };
 
   #wake(ids: readonly string[]): void {
-    for (const id of ids) this.#waiters.get(id)?.wake();
+    for (const id of ids) this.#waiting.get(id)?.waiter.wake();
   }
 
   /** The database tells which claims of this process were woken. */

@@ -78,6 +78,15 @@ export const wakeUpCases: readonly StoreCase[] = [
     await eventually(env, 'no waiter was woken', () => heard.woken > before);
     await claimUntilGranted(env, b, waiting, 5_000);
   }),
+  storeCase(5, 'a release drops the waiter, also when it is abandoned at once', async (env, a, b) => {
+    const { held, waiting, heard } = await waitBehindHolder(env, a, b);
+    await b.release(waiting, AbortSignal.abort()).catch(() => {});
+    const before = heard.woken;
+    await a.release(held);
+    await env.pass(SUBSCRIBED_MS);
+    assert.equal(heard.woken, before);
+    await b.release(waiting);
+  }),
   storeCase(
     5,
     'a release wakes one waiter, not those behind it',

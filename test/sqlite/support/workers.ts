@@ -55,7 +55,8 @@ export class Worker {
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
       this.#stderr += chunk;
     });
-    child.on('exit', () => {
+    // Not `exit`: its last lines may come after that.
+    child.on('close', () => {
       this.#exited = true;
       this.#onMessage?.();
     });
