@@ -27,7 +27,8 @@ export interface Timer {
 }
 
 /**
- * Node.js fires at once when a delay is longer than this. No duration of a lock is.
+ * Node.js fires at once when a delay is longer than this, 24 days. A `once` may be remembered for
+ * longer: whoever waits for that long looks at the clock when the timer fires, and starts another.
  */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 

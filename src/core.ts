@@ -22,7 +22,10 @@ export interface Closable {
   onClose(error: ClosedError): void;
 }
 
-/** A candidate or another long-lived user of holds: `close` asks it to end before it waits for the holds. */
+/**
+ * A candidate or another long-lived user of holds: `close` asks it to end before it waits for the
+ * holds.
+ */
 export interface Stoppable {
   /** The election or the schedule that it serves, for people. */
   readonly serves?: Served | undefined;
@@ -86,8 +89,8 @@ export class Core {
   readonly record: StoreRecord;
   /** Replaced as a whole when an observer is added or removed. */
   acquireObservers: readonly AcquireObserver[] = [];
-  /** Whether the calling code runs inside a hold of this lock; set where that is tracked. */
-  isCallerInside: (name: string) => boolean = () => false;
+  /** Whether the calling code runs inside the hold of this claim; set where that is tracked. */
+  isCallerInside: (id: string) => boolean = () => false;
   isClosed = false;
   readonly #endEvictions: (() => void) | undefined;
   #working = 0;
@@ -114,14 +117,15 @@ export class Core {
   }
 
   /**
-   * Resolves once the store has answered. Rejects with the last failure early enough for the store to
-   * be closed within `commandMs` of `startedMs`, when the client library was not loaded yet.
+   * Resolves once the store has answered. Rejects with the last failure early enough for the store
+   * to be closed within `commandMs` of `startedMs`, when the client library was not loaded yet.
    */
   connect(startedMs: number): Promise<void> {
     const { clock, commands, store } = this;
     const { limitMs: commandMs } = commands;
     const leftMs = commandMs - (clock.monotonicMs() - startedMs);
-    // Loading a client library may take long, and only once: a server gets half the time all the same.
+    // Loading a client library may take long the first time. The server still gets half of the
+    // time.
     const connectMs = Math.max(leftMs - Math.min(commandMs / 4, DISCONNECT_MS), commandMs / 2);
     return this.untilReached(
       (limitMs) => commands.run((signal) => firstAnswer(store, signal), limitMs),
@@ -156,8 +160,8 @@ export class Core {
   }
 
   /**
-   * The names in the store. Each step has a time limit of its own, so that a silent store cannot hang
-   * the listing.
+   * The names in the store. Each step has a time limit of its own, so that a silent store cannot
+   * hang the listing.
    */
   async *listNames(prefix: string): AsyncIterable<string> {
     const names = this.store.list(prefix)[Symbol.asyncIterator]();

@@ -1,6 +1,6 @@
 import type { Mode } from './store/store.ts';
 import { usedName } from './use.ts';
-import { errorToJson, fieldsToJson } from './util/to-json.ts';
+import { errorToJson, fieldsToJson, isError } from './util/to-json.ts';
 import type { ClaimView } from './view.ts';
 
 /**
@@ -14,7 +14,7 @@ export abstract class HoldfastError extends Error {
   toJSON(): object {
     const { message, cause } = this;
     const json = { ...fieldsToJson(this), message };
-    return cause instanceof Error ? { ...json, cause: errorToJson(cause) } : json;
+    return isError(cause) ? { ...json, cause: errorToJson(cause) } : json;
   }
 }
 
@@ -41,7 +41,7 @@ type SelfHeld = 'no' | 'process' | 'caller';
 
 const SELF_TEXT: Record<SelfHeld, string> = {
   no: '%',
-  process: '%, in this process (if the waiting code holds it itself, see the option reentrant)',
+  process: '%, in this process',
   caller: 'the waiting code itself (see the option reentrant), %',
 };
 

@@ -45,6 +45,8 @@ export class HeldClaim {
    */
   #unrenewedMs = FOREVER_MS;
   #state: State = 'held';
+  /** When the hold ended, by the monotonic clock. */
+  #endedMs: number | null = null;
   #error: HoldLostError | null = null;
   #controller: AbortController | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -110,8 +112,9 @@ export class HeldClaim {
     return capMs === FOREVER_MS ? capMs : capMs - elapsedMs(this.#core.clock, this.#grantedAt);
   }
 
+  /** Stands still once the hold is over. */
   get heldForMs(): number {
-    return this.#core.clock.monotonicMs() - this.#grantedAt.monotonicMs;
+    return (this.#endedMs ?? this.#core.clock.monotonicMs()) - this.#grantedAt.monotonicMs;
   }
 
   /** Aborts when the hold is lost. Made when it is first read: most holds never need one. */
@@ -318,6 +321,7 @@ export class HeldClaim {
   }
 
   #end(): void {
+    this.#endedMs ??= this.#core.clock.monotonicMs();
     this.#core.onHoldEnded(this);
     const onEnd = this.#onEnd;
     this.#onEnd = null;

@@ -13,6 +13,7 @@ export interface Hold extends AsyncDisposable {
   /** The owner of the Locks that acquired it. */
   readonly owner: string;
   readonly metadata: JsonObject | null;
+  /** How long it has been held, or was held until it ended, by the local clock. */
   readonly heldForMs: number;
   /**
    * Strictly greater than that of every earlier hold of the same lock. Pass it to a fence gate only

@@ -14,11 +14,9 @@ export async function explainTimeout(
     const claims = await core.read(name, DEFAULTS.explainMs);
     const holders = claims.filter((claim) => claim.granted && claim.id !== id).map(viewClaim);
     const index = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
-    const self = core.renewals.holds.some(({ ref }) => ref.id === holders[0]?.id)
-      ? core.isCallerInside(name)
-        ? 'caller'
-        : 'process'
-      : 'no';
+    const holderId = holders[0]?.id ?? '';
+    const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);
+    const self = !isOwn ? 'no' : core.isCallerInside(holderId) ? 'caller' : 'process';
     return new AcquireTimeoutError(name, waitedMs, holders, index < 0 ? null : index + 1, self);
   } catch {
     return new AcquireTimeoutError(name, waitedMs);

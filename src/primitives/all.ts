@@ -141,6 +141,10 @@ class Holds implements HoldAll {
   readonly toJSON = (): object => ({
     names: this.names,
     id: this.id,
+    owner: this.owner,
+    metadata: this.metadata,
+    heldForMs: Math.floor(this.heldForMs),
+    fences: Object.fromEntries(this.#holds.map(({ name, fence }) => [name, fence.toString()])),
     remainingMs: Math.floor(this.remainingMs),
   });
 

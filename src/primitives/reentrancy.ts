@@ -16,13 +16,14 @@ interface Inside {
 const context = new AsyncLocalStorage<Inside>();
 
 export function runInside<T>(core: Core, mode: Mode, hold: ClaimHold, fn: (hold: ClaimHold) => T): T {
-  core.isCallerInside = (name) => isInside(core, name);
+  core.isCallerInside = isInside;
   return context.run({ core, hold, mode, outer: context.getStore() }, () => fn(hold));
 }
 
-function isInside(core: Core, name: string): boolean {
+/** By the claim, not by the name: code that outlives its hold is not inside the next one. */
+function isInside(id: string): boolean {
   for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
-    if (inside.core === core && inside.hold.name === name) return true;
+    if (inside.hold.id === id) return true;
   }
   return false;
 }
@@ -52,9 +53,14 @@ function covers(held: Mode, asked: Mode): boolean {
 
 class InnerHold extends ClaimHold {
   #released = false;
+  #heldForMs: number | null = null;
 
   override get remainingMs(): number {
     return this.#released ? 0 : super.remainingMs;
+  }
+
+  override get heldForMs(): number {
+    return this.#heldForMs ?? super.heldForMs;
   }
 
   override assertHeld(): void {
@@ -69,6 +75,7 @@ class InnerHold extends ClaimHold {
 
   override async release(): Promise<boolean> {
     const held = this.remainingMs > 0;
+    this.#heldForMs ??= this.heldForMs;
     this.#released = true;
     return held;
   }

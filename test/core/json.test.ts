@@ -1,6 +1,28 @@
 import { describe, expect, it } from 'vitest';
-import { HoldLostError, type LockEvents, QuorumError, StaleFenceError, StoreError } from '../../src/index.ts';
+import {
+  type Hold,
+  HoldLostError,
+  type LockEvents,
+  QuorumError,
+  StaleFenceError,
+  StoreError,
+} from '../../src/index.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
+
+/** All of them: the compiler refuses a list that lacks one. */
+const EVENTS = Object.keys({
+  waiting: 0,
+  acquired: 0,
+  refused: 0,
+  renewed: 0,
+  renewFailed: 0,
+  lost: 0,
+  released: 0,
+  releaseFailed: 0,
+  evicted: 0,
+  leader: 0,
+  stalled: 0,
+} satisfies Record<keyof LockEvents, 0>) as (keyof LockEvents)[];
 
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
@@ -21,19 +43,95 @@ describe('JSON.stringify', () => {
 
   it('converts every event, with errors as name, code and message', async () => {
     const { faulty, locks, clock } = makeWorld();
-    const { locks: own } = faulty((call) => (call.verb === 'renew' ? 'fail' : null));
-    const events: unknown[] = [];
-    const names: (keyof LockEvents)[] = ['acquired', 'refused', 'renewFailed', 'lost'];
-    for (const name of names) own.on(name, (event) => events.push([name, json(event)]));
+    let failing: string | null = null;
+    const { locks: own } = faulty((call) => (call.verb === failing ? 'fail' : null));
+    const byName: Partial<Record<string, Record<string, unknown>>> = {};
+    for (const name of EVENTS) own.on(name, (event) => (byName[name] = json(event) as never));
     const hold = await own.mutex('a').acquire({ ttlMs: 1_000 });
     outcomeOf(own.mutex('a').acquire({ waitMs: 100 }));
+    await clock.advance(500);
+    failing = 'renew';
     await clock.advance(2_000);
-    const byName = Object.fromEntries(events as [string, Record<string, unknown>][]);
-    expect(byName.acquired).toMatchObject({ name: 'a', fence: hold.fence.toString() });
+    failing = null;
+    const short = await own.mutex('b').acquire({ ttlMs: 3_000 });
+    await clock.advance(100);
+    await clock.stall(1_500);
+    await own.mutex('c').run(() => {});
+    failing = 'release';
+    outcomeOf(short.release());
+    await clock.advance(10_000);
+    failing = null;
+    const other = await locks().mutex('d').acquire();
+    await own.evict('d', other);
+    const candidate = own.election('e').start();
+    await clock.settle();
+    await candidate.stop();
+    expect(Object.keys(byName).sort()).toEqual([...EVENTS].sort());
+    expect(byName.waiting).toMatchObject({ name: 'a', waitMs: 100 });
+    expect(byName.acquired).toMatchObject({ name: 'e', fence: expect.stringMatching(/^\d+$/) });
     expect(byName.refused).toMatchObject({ error: { name: 'AcquireTimeoutError', code: 'ACQUIRE_TIMEOUT' } });
+    expect(byName.renewed).toMatchObject({ tookMs: 0, validForMs: expect.any(Number) });
     expect(byName.renewFailed).toMatchObject({ error: { name: 'StoreError', code: 'STORE' } });
     expect(byName.lost).toMatchObject({ error: { code: 'HOLD_LOST', fence: hold.fence.toString() } });
-    expect(locks().owner).toMatch(/:/);
+    expect(byName.stalled).toMatchObject({ name: 'b', blockedMs: expect.any(Number) });
+    expect(byName.released).toMatchObject({ heldForMs: expect.any(Number) });
+    expect(byName.releaseFailed).toMatchObject({ name: 'b', error: { name: 'StoreError', code: 'STORE' } });
+    expect(byName.evicted).toMatchObject({ name: 'd', id: other.id });
+    expect(byName.leader).toMatchObject({ name: 'e', fence: expect.stringMatching(/^\d+$/) });
+  });
+
+  it('converts an event with whatever reason a wait was aborted with', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks();
+    await own.mutex('a').acquire();
+    const seen: unknown[] = [];
+    own.on('refused', (event) => seen.push((json(event) as { error: unknown }).error));
+    const circular: { self?: object; deep: object } = { deep: { a: { b: { c: { d: { e: 1n } } } } } };
+    circular.self = circular;
+    const reasons: unknown[] = [
+      circular,
+      7n,
+      Symbol('stop'),
+      { toJSON: () => 7n },
+      { toJSON: () => ({ kept: true }) },
+      {
+        get bad(): never {
+          throw new Error('no');
+        },
+      },
+      Object.assign(new Error('odd'), { code: circular, message: 7n }),
+      { a: { b: { c: { d: { e: { f: 'deep' } } } } } },
+    ];
+    for (const reason of reasons) {
+      const controller = new AbortController();
+      outcomeOf(own.mutex('a').acquire({ signal: controller.signal }));
+      await clock.settle();
+      controller.abort(reason);
+      await clock.settle();
+    }
+    const unreadable = '[not convertible to JSON]';
+    expect(seen).toHaveLength(reasons.length);
+    expect(seen[0]).toMatchObject({ deep: { a: { b: { c: unreadable } } } });
+    expect(seen.slice(1)).toEqual([
+      '7',
+      undefined,
+      unreadable,
+      { kept: true },
+      unreadable,
+      { name: 'Error', message: '7', code: expect.anything() },
+      reasons[7],
+    ]);
+  });
+
+  it('converts a hold on several locks, with its owner, its metadata and the fence of each', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks({ owner: 'web-1' });
+    const hold = await own.all(['b', '__proto__']).acquire({ metadata: { order: 7 } });
+    await clock.advance(1_500);
+    expect(json(hold)).toMatchObject({ id: hold.id, owner: 'web-1', metadata: { order: 7 }, heldForMs: 1_500 });
+    expect(JSON.stringify(hold)).toContain(
+      `"fences":{"__proto__":"${hold.fenceOf('__proto__')}","b":"${hold.fenceOf('b')}"}`,
+    );
   });
 
   it('converts errors: name, code, message and plain fields, a cause without its fields', () => {
@@ -69,6 +167,23 @@ describe('a hold', () => {
       .acquire({ metadata: { order: 7 } });
     await clock.advance(1_500);
     expect([hold.owner, hold.metadata, hold.heldForMs]).toEqual(['web-1', { order: 7 }, 1_500]);
+  });
+
+  it('was held until it was released or lost, and no longer', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks();
+    const hold = await own.mutex('a').acquire({ reentrant: true });
+    const lost = await own.mutex('b').acquire({ renew: false, ttlMs: 5_000 });
+    let inner: Hold | null = null;
+    await own.withLock('c', async () => void (inner = await own.mutex('c').acquire({ reentrant: true })), {
+      reentrant: true,
+    });
+    await clock.advance(1_500);
+    await hold.release();
+    await clock.advance(60_000);
+    expect(hold.heldForMs).toBe(1_500);
+    expect(lost.heldForMs).toBeLessThanOrEqual(5_000);
+    expect((inner as Hold | null)?.heldForMs).toBe(0);
   });
 });
 
