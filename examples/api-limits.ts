@@ -1,4 +1,4 @@
-// Calls to an API that allows so many at once and so many a minute, over all processes together.
+// Calls to an API that limits concurrent calls and calls a minute, over all processes together.
 // Run: REDIS_URL=redis://localhost:6379 API_URL=https://api.example
 // node --import tsx examples/api-limits.ts 20
 import { createLocks } from 'holdfast';

@@ -1,4 +1,4 @@
-// A cached value that many processes need: one of them loads it, the others go on with the stale value.
+// A cached value that many processes need: one of them loads it, the others use the stale value.
 // Run: REDIS_URL=redis://localhost:6379 node --import tsx examples/cache-refresh.ts https://example.org/price
 import { createLocks } from 'holdfast';
 import { redisStore } from 'holdfast/redis';
@@ -23,7 +23,7 @@ async function cached(key: string, load: Load): Promise<string> {
     const outcome = await lock.tryRun((hold) => fill(key, load, hold.signal));
     return outcome.ran ? outcome.value : entry.value; // another process loads it
   }
-  // Nothing to go on with: wait, and look again before loading.
+  // There is no stale value: wait, and check again before loading.
   return await lock.run(async (hold) => (await read(key))?.value ?? (await fill(key, load, hold.signal)));
 }
 

@@ -1,6 +1,6 @@
 // A configuration of two files that must fit together: many processes re-read it, one changes it.
 // Run, in one folder: node --import tsx examples/config-reload.ts read 3
-// and beside it: node --import tsx examples/config-reload.ts write 3
+// and in another terminal: node --import tsx examples/config-reload.ts write 3
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openLocks } from 'holdfast';

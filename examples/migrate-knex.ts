@@ -15,7 +15,7 @@ async function migrateSchema(): Promise<void> {
       'migrations',
       async () => {
         // The lock of Knex is a row, which a process that was killed leaves behind. No other process
-        // migrates while this one has our lock, so the row is nobody's.
+        // migrates while this one has our lock, so the row belongs to a dead process.
         await db.migrate.forceFreeMigrationsLock();
         await db.migrate.latest();
       },

@@ -31,7 +31,7 @@ const KINDS = [
 ];
 
 const camel = (name) => name.replace(/[-_.](\w)/g, (_, letter) => letter.toUpperCase());
-// One line each: nobody reads them here.
+// One line each, because they are not meant to be read here.
 const quote = (text) => JSON.stringify(text);
 
 function renderScript(name, text) {

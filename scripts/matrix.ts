@@ -150,7 +150,7 @@ async function main(): Promise<void> {
   const runtimes = await allRuntimes();
   const glide = await fetchPackage('holdfast-matrix/glide', GLIDE.name, GLIDE.version);
   const glideVersion = JSON.parse(readFileSync(join(glide, 'package.json'), 'utf8')).version as string;
-  // Its dependencies, and its native part, stand beside it.
+  // Its dependencies and its native part are next to it.
   using project = makeMatrixProject({ [GLIDE.name]: glide });
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-matrix-'));
   await using redis = await startRedis();

@@ -26,7 +26,10 @@ export interface Locks extends AsyncDisposable {
   withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
   /** One holder at a time. */
   mutex(name: string, options?: AcquireOptions): Lockable;
-  /** Many readers or one writer; a waiting writer is not overtaken. `write` is the mutex of that name. */
+  /**
+   * Many readers or one writer; a waiting writer is not overtaken. `write` is the mutex of that
+   * name.
+   */
   readWriteLock(name: string, options?: AcquireOptions): ReadWriteLock;
   /** At most `permits` in use at a time. Throws `UnsupportedError` on a store that cannot count. */
   semaphore(name: string, options: SemaphoreOptions): Semaphore;
@@ -97,7 +100,7 @@ export function coreOf(locks: Locks): Core {
 }
 
 /**
- * The same, for a store that was opened for these locks alone. Unless told not to, it connects.
+ * The same, for a store that was opened for these locks alone. Connects unless `connect` is false.
  * `startedMs`: when the caller began to open the store, by the clock of the options.
  */
 export async function connectLocks(

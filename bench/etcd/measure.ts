@@ -18,7 +18,7 @@ export async function oneAfterTheOther(contender: Contender, rounds: number, lab
   return (performance.now() - startedAt) / rounds;
 }
 
-/** How many acquires and releases a second so many tasks make, each on a lock of its own. */
+/** How many acquires and releases a second this many tasks make, each on its own lock. */
 export async function manyAtOnce(
   contender: Contender,
   tasks: number,
@@ -57,7 +57,9 @@ export async function compareThroughput(bare: Contender, ours: Contender, rounds
   await ours.close();
 }
 
-/** Measures a handoff with 10 and with 100 waiters in turns. Returns the last one, and the ratio. */
+/**
+ * Measures a handoff with 10 and with 100 waiters in turns. Returns the last one, and the ratio.
+ */
 export async function compareHandoffs<T extends { readonly eachMs: number }>(
   measure: (waiters: number) => Promise<T>,
 ): Promise<{ last: T; ratio: number }> {

@@ -43,7 +43,10 @@ async function uncontended(hosts: readonly string[]): Promise<void> {
   for (const each of contenders) await each.close();
 }
 
-/** Milliseconds from a release to the next hold with so many waiters, and the cost of each handoff. */
+/**
+ * Milliseconds from a release to the next hold with this many waiters, and the cost of each
+ * handoff.
+ */
 async function handoff(hosts: readonly string[], waiters: number) {
   const { client, count } = counted(new Etcd3({ hosts: [...hosts] }));
   const locks = createLocks(etcdStore(client), { waitMs: 120_000 });

@@ -21,7 +21,7 @@ import { openDatabase, rawLock } from '../sqlite/uncontended.ts';
 import { holdfast as onZookeeper, floor as zookeeperFloor } from '../zookeeper/contenders.ts';
 import type { Kind } from './data.ts';
 
-/** One way to acquire a lock, and what it is beside the others. */
+/** One way to acquire a lock, and its role in the comparison. */
 export interface Entrant {
   readonly kind: Kind;
   readonly contender: Contender;
@@ -139,7 +139,9 @@ async function sqlite(): Promise<Subject> {
   return await subjectOf('SQLite', [raw, own, files], stop);
 }
 
-/** Started one after the other, so that no idle server takes part in the measurements of another. */
+/**
+ * Started one after the other, so that no idle server takes part in the measurements of another.
+ */
 export const SUBJECTS: readonly StartSubject[] = [
   redis,
   redlock,

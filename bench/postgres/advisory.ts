@@ -19,8 +19,8 @@ type RunPrepared = (
 ) => Promise<{ readonly held: boolean } | undefined>;
 
 /**
- * The two statements that everybody writes, prepared so that the server parses and plans them once,
- * on one connection and one after the other.
+ * The two statements of the usual hand-written lock, prepared so that the server parses and plans
+ * them once, on one connection and one after the other.
  */
 function floorOf(run: RunPrepared, close: () => Promise<void>): Contender {
   let last: Promise<unknown> = Promise.resolve();

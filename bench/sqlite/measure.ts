@@ -11,7 +11,7 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** Microseconds for one call, over so many of them. */
+/** Microseconds for one call, averaged over `count` calls. */
 export async function microsecondsEach(times: number, work: (n: number) => unknown): Promise<number> {
   const startedAt = process.hrtime.bigint();
   for (let n = 0; n < times; n += 1) {

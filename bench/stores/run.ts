@@ -11,8 +11,8 @@ import { startEnsemble } from '../../test/support/servers/zookeeper.ts';
 import { median } from '../etcd/measure.ts';
 
 /**
- * All stores beside each other, on servers of this machine as they are by default: for choosing
- * one, not for judging one. There are no targets here; each store has a bench of its own.
+ * Compares all stores, on local servers with default settings, to help choose one. It has no
+ * targets; each store has its own bench.
  */
 
 const ROUNDS = 7;

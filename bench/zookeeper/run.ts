@@ -43,7 +43,10 @@ async function uncontended(address: string): Promise<void> {
   console.log(`      (kazoo's Lock: ${kazoo.toFixed(2)} ms, ${(kazoo / median(ours)).toFixed(2)} × ours)`);
 }
 
-/** Milliseconds from a release to the next hold with so many waiters, and the cost of each handoff. */
+/**
+ * Milliseconds from a release to the next hold with this many waiters, and the cost of each
+ * handoff.
+ */
 async function handoff(address: string, waiters: number) {
   const own = connect(address);
   const { client, count } = counted(own);

@@ -1,4 +1,4 @@
-// npm proper-lockfile beside the file that the SQLite URL names. Its shortest TTL is 2 s in this version.
+// npm proper-lockfile next to the file that the SQLite URL names. Its shortest TTL is 2 s in this version.
 import { dirname, join } from 'node:path';
 import lockfile from 'proper-lockfile';
 

@@ -28,7 +28,9 @@ interface Session {
   readonly endsAtMs: number;
 }
 
-/** Tokens are compared, and kept, as digests: the time of a comparison says nothing about the token. */
+/**
+ * Tokens are compared, and kept, as digests: the time of a comparison says nothing about the token.
+ */
 function digest(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
@@ -104,7 +106,7 @@ export class DashboardSessions {
     }
     const secure = isEncrypted ? '; Secure' : '';
     const attributes = `Path=/; HttpOnly; SameSite=Strict; Max-Age=${SESSION_MS / 1_000}${secure}`;
-    // The browser goes on to an address without the token, which is then not in its history.
+    // The browser is redirected to an address without the token, which is then not in its history.
     response.writeHead(303, {
       ...HEADERS,
       location: '/',

@@ -15,7 +15,9 @@ export interface DashboardOptions {
   readonly json?: boolean;
 }
 
-/** The environment variable with a token for programs, such as a Prometheus that reads `/metrics`. */
+/**
+ * The environment variable with a token for programs, such as a Prometheus that reads `/metrics`.
+ */
 const TOKEN_VARIABLE = 'HOLDFAST_DASHBOARD_TOKEN';
 const TOKEN_LENGTH_MIN = 16;
 const OPEN_MS = 6_000;
@@ -90,7 +92,8 @@ export async function listen(
   server.requestTimeout = REQUEST_MS;
   server.maxConnections = CONNECTIONS_MAX;
   await new Promise<void>((resolve, reject) => {
-    // Not only once: later errors are those of connections that could not be accepted, and it goes on.
+    // Every error, not only the first: a connection could not be accepted, and the server
+    // continues.
     server.on('error', (error) => reject(new UsageError(`cannot listen: ${error.message}`)));
     server.listen(port, host.replace(/^\[|\]$/g, ''), resolve);
   });
@@ -105,7 +108,7 @@ async function untilSignal(onEnter: () => void): Promise<void> {
     if (chunk.includes('\n')) onEnter();
   };
   process.stdin.on('data', onInput);
-  // A terminal that is gone, or no input at all: the dashboard goes on.
+  // Without a terminal or an input the dashboard continues.
   process.stdin.on('error', () => {});
   await new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve());

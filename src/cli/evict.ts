@@ -54,7 +54,7 @@ export async function evict(
       }
     });
   } catch (error) {
-    // The claims before the failure have lost the lock, whatever became of the others.
+    // The claims before the failure have lost the lock; the others may have.
     if (evictions.length > 0) report(name, id, evictions, options);
     throw error;
   }

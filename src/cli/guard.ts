@@ -5,8 +5,8 @@ import { endGroup, signalGroup } from './process-group.ts';
 
 /**
  * The parent of the command, and a process of its own: when `holdfast run` is killed or stopped,
- * the guard ends the command in time. It knows nothing of locks, only the time by which it must have
- * received a message about a renewal.
+ * the guard ends the command in time. It knows nothing of locks, only the time by which it must
+ * have received a message about a renewal.
  */
 class Guard {
   readonly #channel: Socket;
@@ -18,7 +18,7 @@ class Guard {
   constructor(channel: Socket) {
     this.#channel = channel;
     onMessage<ToGuard>(channel, (message) => this.#onMessage(message));
-    // A closed pipe means that holdfast has ended, for whatever reason.
+    // A closed pipe means that holdfast has ended.
     channel.on('close', () => this.#onAbandoned());
     channel.on('error', () => {});
     // holdfast passes on a signal to the foreground group of the terminal.
@@ -67,7 +67,8 @@ class Guard {
     if (this.#timer !== null) clearTimeout(this.#timer);
     // When the guard ended the command, its children must have ended as well before the report.
     await this.#ending;
-    // Children that outlive a command that succeeded are not ended when holdfast closes the channel.
+    // Children that outlive a command that succeeded are not ended when holdfast closes the
+    // channel.
     if (code === 0 && this.#ending === null) this.#group = null;
     this.#send({ exited: { code, signal } });
     this.#channel.end();

@@ -11,7 +11,7 @@ export function listLines(views: readonly LockView[], paint: Paint): string[] {
       describeKind(view),
       String(view.holders.length),
       String(view.waiters.length),
-      holder === undefined ? '-' : whose(holder),
+      holder === undefined ? '-' : ownerText(holder),
       holder?.heldForMs == null ? '-' : duration(holder.heldForMs),
       holder?.expiresInMs == null ? '-' : `in ${duration(holder.expiresInMs)}`,
     ];
@@ -35,12 +35,12 @@ export function showLines(view: LockView, paint: Paint): string[] {
 
 /** A holder with its claim, its fence and its metadata. */
 export function holderLines(claim: ClaimView, paint: Paint): string[] {
-  return [`  ${paint('red', 'held')}  ${whose(claim)}${timing(claim)}`, ...details(claim)];
+  return [`  ${paint('red', 'held')}  ${ownerText(claim)}${timing(claim)}`, ...details(claim)];
 }
 
 /** A waiter with its position in the queue, its claim and its metadata. */
 export function waiterLines(claim: ClaimView, position: number, paint: Paint): string[] {
-  return [`  ${paint('yellow', `${position}.`)}  ${whose(claim)}`, ...details(claim)];
+  return [`  ${paint('yellow', `${position}.`)}  ${ownerText(claim)}`, ...details(claim)];
 }
 
 export function describeKind({ use, done, kind, permits }: LockView): string {
@@ -50,7 +50,7 @@ export function describeKind({ use, done, kind, permits }: LockView): string {
 }
 
 /** The owner of a claim, and how it shares the lock. */
-export function whose({ owner, id, mode }: ClaimView): string {
+export function ownerText({ owner, id, mode }: ClaimView): string {
   const share = mode.kind === 'permits' ? ` (${mode.count})` : mode.kind === 'shared' ? ' (reads)' : '';
   return `${printable(owner ?? id)}${share}`;
 }

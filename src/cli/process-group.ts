@@ -2,7 +2,10 @@ import { nowMs } from './guard-message.ts';
 
 /** How often the process group is checked. */
 const LOOK_EVERY_MS = 25;
-/** A process that SIGKILL has ended may stay as a zombie under a careless init. It is harmless. */
+/**
+ * A process that SIGKILL has ended may remain as a zombie if init does not reap it, which is
+ * harmless.
+ */
 const ZOMBIES_MS = 500;
 
 /** Sends a signal to every process of the group. False when there is none. */
@@ -28,7 +31,10 @@ export async function endGroup(group: number, graceMs: number): Promise<void> {
   await isGoneWithin(group, ZOMBIES_MS);
 }
 
-/** Counts by the clock and not by rounds: on a busy machine each round is late, and SIGKILL must not be. */
+/**
+ * Counts by the clock and not by rounds: on a busy machine each round is late, and SIGKILL must not
+ * be.
+ */
 async function isGoneWithin(group: number, ms: number): Promise<boolean> {
   const endMs = nowMs() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - nowMs()) {

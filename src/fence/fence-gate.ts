@@ -1,20 +1,20 @@
 import { InvalidArgumentError, StaleFenceError } from '../errors.ts';
 
 /**
- * The resource's side of fencing. It remembers the greatest fence for each resource and refuses a
- * smaller one. So it stops a holder that was paused for longer than its lease and does not know that
- * the lock is lost.
+ * Fencing on the side of the resource: remembers the greatest fence for each resource and refuses
+ * smaller ones. This stops a holder that was paused for longer than its lease and does not know
+ * that the lock is lost.
  */
 export interface FenceGate {
   /**
-   * Remembers this fence and resolves, when no greater one was seen; the same fence is accepted again.
-   * Rejects with `StaleFenceError` when a greater one was seen. Only the fence of an exclusive hold may be
-   * given: two readers have two fences.
+   * Resolves and remembers this fence unless a greater one was seen; then rejects with
+   * `StaleFenceError`. The same fence is accepted again. Pass only the fence of an exclusive hold:
+   * readers that hold together have different fences, and the gate would refuse the earlier one.
    */
   check(resource: string, fence: bigint): Promise<void>;
 }
 
-/** The greatest value of a 64-bit column. The fences of all stores fit. */
+/** The greatest value of a signed 64-bit column; no store issues a greater fence. */
 const FENCE_MAX = 2n ** 63n - 1n;
 
 export function checkFence(resource: string, fence: bigint): void {

@@ -20,8 +20,8 @@ export interface OnceOptions extends AcquireOptions {
 }
 
 /**
- * `ran: false` says why not: another process runs it now (`running`), or the run has finished and is
- * still remembered (`done`).
+ * `ran: false` says why not: another process runs it now (`running`), or the run has finished and
+ * is still remembered (`done`).
  */
 export type OnceOutcome<T> =
   | { readonly ran: true; readonly value: T }
@@ -69,7 +69,9 @@ async function isDone(core: Core, name: string): Promise<boolean> {
   return claims.some((claim) => claim.granted && claim.note === DONE);
 }
 
-/** During a wait, a read that fails is no reason to give up: the next refusal asks again. */
+/**
+ * During a wait, a read that fails does not end the wait: it is repeated after the next refusal.
+ */
 async function isSurelyDone(core: Core, name: string): Promise<boolean> {
   try {
     return await isDone(core, name);

@@ -12,7 +12,7 @@ export interface VirtualClock extends Clock {
    */
   advance(ms: number): Promise<void>;
   /**
-   * Blocks the event loop for so long: both clocks move, and timers that were due meanwhile fire
+   * Blocks the event loop for this time: both clocks move, and timers that were due meanwhile fire
    * late, afterwards.
    */
   stall(ms: number): Promise<void>;
@@ -38,8 +38,8 @@ export interface VirtualClockOptions {
 }
 
 /**
- * A clock that moves only on request, for tests of code that holds locks: pass it to the store and to
- * the Locks.
+ * A clock that moves only on request, for tests of code that holds locks: pass it to the store and
+ * to the Locks.
  */
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   checkKeys(options, ['wallMs', 'seed']);

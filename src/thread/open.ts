@@ -12,7 +12,7 @@ import { StoreBesideThread } from './store-beside-thread.ts';
 import { ThreadRenewals } from './thread-renewals.ts';
 import { ThreadStore } from './thread-store.ts';
 
-/** The thread renews for so long without a turn of the event loop. */
+/** For how long the thread renews without a turn of the event loop. */
 const WITHOUT_TURN_MS = 600_000;
 
 /**

@@ -18,7 +18,7 @@ export class SharedDeadline extends Deadline {
     return this.slot?.lossReason() ?? null;
   }
 
-  /** The thread has been told the answer, and has written the deadline. */
+  /** The thread has received the answer and written the deadline. */
   override confirm(): boolean {
     return true;
   }

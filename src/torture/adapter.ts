@@ -34,7 +34,7 @@ export interface Held {
   release(): Promise<void>;
 }
 
-/** What an adapter is told. */
+/** The options of an adapter. */
 export interface AdapterEnv {
   /** The server, through a connection that will fail. */
   url: string;

@@ -29,7 +29,7 @@ export interface HistoryEvent {
 /** What happened in a run, by time. */
 export type History = HistoryEvent[];
 
-/** Recorded beside the operations, so that a stored history can be judged like a fresh one. */
+/** Recorded with the operations, so that a stored history can be judged like a fresh one. */
 export type Note =
   | RunNote
   | { kind: 'adapter'; name: string; isFair: boolean }

@@ -40,7 +40,7 @@ export interface TortureOptions {
 export interface Report {
   history: History;
   verdicts: Verdict[];
-  /** How many operations of the workers have ended, in whatever way. */
+  /** How many operations of the workers have ended, with any result. */
   operations: number;
   /** How often each fault was injected. */
   faults: Record<string, number>;

@@ -7,7 +7,7 @@ import { WorkerOutput } from './worker-output.ts';
 import { FencedRegisterClient, FileRegister } from './worker-registers.ts';
 
 /**
- * One worker process: it loads the adapter, runs its workloads until it is told to end, and writes
+ * One worker process: it loads the adapter, runs its workloads until it is asked to end, and writes
  * what happens. Only pending calls of the adapter and its own pauses keep it alive, so that a
  * library whose pending call does not is found by the exit.
  */
@@ -120,7 +120,7 @@ async function work(
 ): Promise<void> {
   while (!isOver) {
     await turn(adapter, workload, process, random);
-    // A fence must rise also when nobody used the lock for longer than its TTL.
+    // A fence must also rise after the lock was unused for longer than its TTL.
     const pauseMs = workload === 'seldom' ? plan.ttlMs * (1.25 + random() / 2) : random() * 50;
     await Promise.race([over, sleep(pauseMs)]);
   }

@@ -1,6 +1,6 @@
 import type { Use } from '../../use.ts';
 import type { ClaimView, LockView } from '../../view.ts';
-import { whose } from '../lock-text.ts';
+import { ownerText } from '../lock-text.ts';
 import { copyable } from '../text.ts';
 
 type State = 'held' | 'waiting' | 'done';
@@ -65,7 +65,7 @@ export function changeLine({ change, name, use, claim }: Change): string {
   const parts = [`${change.padEnd(7)}  ${copyable(name)}`];
   if (use !== 'lock') parts.push(use);
   if (claim !== null) {
-    parts.push(whose(claim));
+    parts.push(ownerText(claim));
     if (claim.fence !== null) parts.push(`fence ${claim.fence}`);
     parts.push(`claim ${copyable(claim.id)}`);
   }

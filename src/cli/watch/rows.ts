@@ -1,5 +1,5 @@
 import type { LockView } from '../../view.ts';
-import { describeKind, whose } from '../lock-text.ts';
+import { describeKind, ownerText } from '../lock-text.ts';
 import { copyable } from '../text.ts';
 
 /** One lock in the table. Every text is printable. */
@@ -46,7 +46,7 @@ export function rowsOf(views: readonly LockView[], elapsedMs: number): Row[] {
       ageMs: ages.length === 0 ? null : Math.max(...ages) + elapsedMs,
       leaseMs: leases.length === 0 ? null : Math.max(Math.min(...leases) - elapsedMs, 0),
       fence: fences.reduce<bigint | null>((most, each) => (most === null || each > most ? each : most), null),
-      owner: first === undefined ? '' : whose(first) + (others.length === 0 ? '' : ` +${others.length}`),
+      owner: first === undefined ? '' : ownerText(first) + (others.length === 0 ? '' : ` +${others.length}`),
     };
   });
 }

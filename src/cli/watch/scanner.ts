@@ -23,7 +23,7 @@ export interface Scan {
 
 export interface ScanListener {
   onScan(scan: Scan): void;
-  /** The scan failed. The next one follows all the same. */
+  /** The scan failed. The next one is still made. */
   onOutage(error: HoldfastError): void;
 }
 

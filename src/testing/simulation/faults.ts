@@ -2,7 +2,7 @@ import { SeededRandom, seedOf } from './seeded-random.ts';
 
 /**
  * `delay`: a message takes up to a few TTLs. `loss`: a request, a reply or a wake-up is lost.
- * `pause`: a process stands still, also past its TTL, and then goes on. `crash`: a process ends for
+ * `pause`: a process is paused, also past its TTL, and then continues. `crash`: a process ends for
  * good. `clock`: the wall clock of a process jumps by an hour.
  */
 export type SimulatedFault = 'delay' | 'loss' | 'pause' | 'crash' | 'clock';
@@ -29,7 +29,9 @@ export interface Occurrence {
 /** What happens to one message, and to its process when the message arrives. */
 export interface Fate {
   readonly delayMs: number;
-  /** `told`: the sender learns at once that the connection is lost. `silent`: no reply ever comes. */
+  /**
+   * `told`: the sender learns at once that the connection is lost. `silent`: no reply ever comes.
+   */
   readonly lost: 'told' | 'silent' | null;
   readonly pauseMs: number | null;
   readonly crashes: boolean;
@@ -37,8 +39,8 @@ export interface Fate {
 }
 
 /**
- * Decides what happens to each message. Each decision has a seed of its own, so a fault that is left
- * out changes no other decision. That is how a failing history becomes short.
+ * Decides what happens to each message. Each decision has a seed of its own, so a fault that is
+ * left out changes no other decision. That is how a failing history becomes short.
  */
 export class Faults {
   readonly occurred: Occurrence[] = [];

@@ -7,7 +7,10 @@ export interface Message {
   readonly kind: 'request' | 'reply' | 'wake-up';
   readonly label: string;
   deliver(): void;
-  /** Loses the message. The caller of a lost request or reply is told that the connection was lost. */
+  /**
+   * Loses the message. The caller of a lost request or reply gets an error: the connection was
+   * lost.
+   */
   lose(): void;
 }
 

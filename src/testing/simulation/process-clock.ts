@@ -38,7 +38,7 @@ export class ProcessClock implements Clock {
 
   startTimer(ms: number, fire: () => void): Timer {
     let isCancelled = false;
-    // A kept timer may be cancelled before the process goes on.
+    // A kept timer may be cancelled before the process continues.
     const fireUnlessCancelled = (): void => {
       if (!isCancelled) fire();
     };

@@ -29,7 +29,7 @@ function leaks(spans: Spans): Verdict {
   return verdict(property, findings, { count, wanted: 1, what: 'locks were free after the run' });
 }
 
-/** All that a history without notes says: holds that nobody gave up or lost. */
+/** For a history without notes: the holds that were neither released nor lost. */
 function openHolds(spans: Spans): Verdict {
   const open = spans.holds.filter(({ end }) => end === 'open');
   const findings = open.map(

@@ -154,7 +154,7 @@ function lostWakeups(spans: Spans, periods: readonly QuietPeriod[], ttl: number)
   });
 }
 
-/** The parts of a quiet period in which nobody held the lock. */
+/** The parts of a quiet period in which the lock was not held. */
 function gaps(period: QuietPeriod, holds: readonly HoldSpan[]): [number, number][] {
   const found: [number, number][] = [];
   let at = period.from;

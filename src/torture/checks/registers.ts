@@ -56,7 +56,7 @@ function isOverwritten(earlier: Change, next: Change): boolean {
 
 /**
  * Without a fence check, a process that is stopped between its last check and its write sets the
- * register back, whatever the lock does. What was read after such a write says nothing about the
+ * register back, even with a correct lock. A read after such a write proves nothing about the
  * lock.
  */
 function isExcused(earlier: Change, next: Change, unsure: readonly Change[]): boolean {

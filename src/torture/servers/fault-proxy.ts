@@ -40,7 +40,7 @@ export interface FaultProxy extends AsyncDisposable {
   cut(): void;
   /** Resets every open connection at the client's end. The server sees them open until `pass`. */
   halfOpen(): void;
-  /** Ends a connection in the middle of its next reply, after so many bytes of it. */
+  /** Ends a connection in the middle of its next reply, after this many bytes. */
   cutInside(bytes: number): void;
   /** Refuses new connections until `pass`. */
   refuse(): void;

@@ -85,7 +85,7 @@ export function postgresRecipe(options: PostgresOptions = {}, isOwn = false): Re
   };
 }
 
-/** The first message of a client: the version of the protocol, and who logs in. */
+/** The first message of a client: the version of the protocol, and the user. */
 function loginMessage(): Buffer {
   const fields = Buffer.from('user\0postgres\0database\0postgres\0\0');
   const head = Buffer.alloc(8);

@@ -88,8 +88,8 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
       writeFileSync(join(data, 'myid'), String(id));
       const lines = [
         `tickTime=${options.tickMs ?? 250}`,
-        // A leader without followers resigns after so many ticks, and another election begins: with
-        // more ticks, a failed election takes long.
+        // A leader without followers resigns after this many ticks, and another election begins:
+        // with more ticks, a failed election takes long.
         'initLimit=20',
         `syncLimit=${options.syncLimit ?? 8}`,
         `dataDir=${data}`,
