@@ -78,7 +78,8 @@ async function take(
 Object.assign(globalThis, { [PAGE_NAME]: dashboardPage() });
 mkdirSync(folder, { recursive: true });
 // The fonts that the page prefers, so that the pictures look the same on every machine.
-install(['fonts-inter', 'fonts-jetbrains-mono']);
+const missing = install(['fonts-inter', 'fonts-jetbrains-mono']);
+if (missing !== undefined) console.log(`The fonts of this machine are used. ${missing}`);
 const browser = await startBrowser();
 try {
   await using scene = await playScene();
