@@ -91,7 +91,10 @@ function addMigrations(holdfast: Command, finish: Finish): void {
   holdfast
     .command('migrations')
     .description('print the SQL that a PostgreSQL or MySQL store needs, for teams that run it themselves')
-    .option('--store <url>', 'a postgres: or mysql: URL, which is not connected to (default: PostgreSQL)')
+    .option(
+      '--store <url>',
+      'a postgres: or mysql: URL, which is not connected to (default: HOLDFAST_URL, else PostgreSQL)',
+    )
     .option('--schema <name>', 'where the tables and functions of PostgreSQL are to be (default: holdfast)')
     .action(async ({ schema, store }: { schema?: string; store?: string }) => {
       const { migrations } = await import('./migrations.ts');

@@ -48,6 +48,23 @@ describe.concurrent('--json prints one value, whatever is found', () => {
   });
 });
 
+describe.concurrent('migrations', () => {
+  const printed = async (url: string, ...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await holdfast(['migrations', ...args], { ...env, HOLDFAST_URL: url });
+    return `${code} ${stdout}${stderr}`;
+  };
+
+  it('are those of --store, else of HOLDFAST_URL, else of PostgreSQL', async () => {
+    const mysql = await printed('mysql://h/db?prefix=jobs_');
+    expect(mysql).toMatch(/^0 .*jobs_locks/s);
+    const postgres = await printed('postgres://h/db?schema=jobs');
+    expect(postgres).toMatch(/^0 .*"jobs"\.locks/s);
+    expect(await printed('')).toMatch(/^0 .*"holdfast"\.locks/s);
+    expect(await printed('redis://h', '--store', 'mysql://h/db?prefix=jobs_')).toBe(mysql);
+    expect(await printed('redis://h')).toMatch(/^64 .*HOLDFAST_URL must be a postgres: or mysql: URL/s);
+  });
+});
+
 describe.concurrent('exit codes of the verbs that look', () => {
   it.concurrent.each([
     ['list of an unknown use', ['list', '--use', 'mutex']],
