@@ -265,11 +265,21 @@ export class HeldClaim {
   };
 
   #giveUp(): Promise<boolean> {
+    if (this.#state === 'held') this.#reportStall();
     this.#state = 'releasing';
     this.#releasing = this.#finish();
     // After the assignment above: a callback that releases again then waits for this release.
     this.#end();
     return this.#releasing;
+  }
+
+  /**
+   * A section that blocks the event loop and then returns releases its hold before any timer could
+   * report the stall.
+   */
+  #reportStall(): void {
+    const blockedMs = this.#core.renewals.blockedMs(this);
+    if (blockedMs > 0) this.#core.emit('stalled', this.ref, { blockedMs, remainingMs: this.remainingMs });
   }
 
   async #finish(): Promise<boolean> {

@@ -49,18 +49,21 @@ export class StallDetector {
 
   stop(): void {
     this.#timer?.cancel();
+    // Without a timer no beat is late.
+    this.#timer = null;
   }
 
   /** How long the event loop has been blocked, when that is long for this hold; else 0. */
-  blockedMs({ renew, ttlMs }: HeldClaim): number {
+  blockedMs({ renew, ttlMs, heldForMs }: HeldClaim): number {
     // A hold that is not renewed ends at its time, blocked or not.
-    if (!renew) return 0;
+    if (!renew || this.#timer === null) return 0;
     const nowMs = this.#core.clock.monotonicMs();
     // The beat may have been set for longer TTLs. Of the time before it was due, no more counts as
     // blocked than the interval of this hold.
     const lateMs = nowMs - this.#nextBeatMs + ttlMs * BEAT_SHARE;
-    const blockedMs = Math.min(nowMs - this.#beatAtMs, lateMs);
-    return this.#timer !== null && blockedMs > ttlMs * STALL_SHARE ? blockedMs : 0;
+    // A hold that is acquired and released after the block, before the late beat, was not affected.
+    const blockedMs = Math.min(nowMs - this.#beatAtMs, lateMs, heldForMs);
+    return blockedMs > ttlMs * STALL_SHARE ? blockedMs : 0;
   }
 
   #beat(): void {

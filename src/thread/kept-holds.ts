@@ -9,7 +9,7 @@ import { plainError } from './plain-error.ts';
 import { PublishedDeadline } from './shared-deadline.ts';
 import { type SharedHeader, type Slot, SlotPages } from './shared-slots.ts';
 
-/** How often the thread looks for new holds, and how often in vain before it stops. */
+/** How often the thread looks for new holds, and after how many looks without one it stops. */
 const LOOK_MS = 250;
 const IDLE_LOOKS_MAX = 4;
 
@@ -121,6 +121,12 @@ export class KeptHolds {
     this.#core.renewals.remove(held);
     (held.deadline as PublishedDeadline).slot = null;
     slot.setFree();
+  }
+
+  /** Whether the claim is a hold that is renewed here, and is not lost. */
+  isKept(id: string): boolean {
+    if (!this.#byId.has(id)) this.#accept();
+    return this.#byId.get(id)?.held.isHeld === true;
   }
 
   /** The store says that something has happened to the claim. False when no hold of it is kept. */

@@ -20,7 +20,7 @@ export interface ThreadData {
   readonly commandMs: number;
   /** The buffer of a `SharedHeader`. */
   readonly header: SharedArrayBuffer;
-  /** The thread stops renewing when the event loop has had no turn for so long. */
+  /** The thread stops renewing when the event loop has had no turn for this time. */
   readonly withoutTurnMs: number;
 }
 
@@ -104,6 +104,8 @@ export type FromThread =
   /** `at`: the validity of the grant counts from then. */
   | { readonly kind: 'wake'; readonly id: string; readonly grant: PushedGrant | null; readonly at: Instant }
   | { readonly kind: 'changed'; readonly number: number }
+  /** To receive it is a turn of the event loop. */
+  | { readonly kind: 'ping' }
   | { readonly kind: 'lost'; readonly id: string }
   | { readonly kind: 'renewed'; readonly id: string; readonly tookMs: number; readonly validForMs: number }
   | {

@@ -70,7 +70,7 @@ export class Slot {
     this.#store(STATE, NEW);
   }
 
-  /** Called by the process. False when the thread keeps the hold, and has to be told. */
+  /** Called by the process. False when the thread keeps the hold and must be sent a message. */
   takeBack(): boolean {
     return Atomics.compareExchange(this.#fields, this.#at + STATE, NEW, FREE) === NEW;
   }
@@ -177,7 +177,8 @@ export class SlotPages {
 /** The fields of `SharedHeader`. */
 const TURN = 0;
 const IS_LOOKING = 1;
-const HEADER_FIELDS = 2;
+const RELEASED = 2;
+const HEADER_FIELDS = 3;
 
 /** What the process and the thread tell each other of themselves. */
 export class SharedHeader {
@@ -197,6 +198,16 @@ export class SharedHeader {
   /** How long ago that was. */
   turnAgoMs(clock: Clock): number {
     return clock.monotonicMs() - toMs(Atomics.load(this.#fields, TURN));
+  }
+
+  /** The thread releases the claims of a process that hangs. */
+  setReleased(clock: Clock): void {
+    Atomics.store(this.#fields, RELEASED, toMicroseconds(clock.monotonicMs()));
+  }
+
+  /** Whether it has done so since that instant. */
+  isReleasedSince(monotonicMs: number): boolean {
+    return Atomics.load(this.#fields, RELEASED) >= toMicroseconds(monotonicMs);
   }
 
   /** Whether the thread looks for new holds by itself. */

@@ -1,12 +1,14 @@
 import type { Clock } from '../clock.ts';
 import { firstAnswer } from '../store/first-answer.ts';
-import type { Store, Waiter } from '../store/store.ts';
+import type { ClaimOutcome, Store, Waiter } from '../store/store.ts';
 import { instant } from '../store/validity.ts';
 import type { KeptHolds } from './kept-holds.ts';
 import type { Answer, Arguments, Call, FromThread, Verb } from './messages.ts';
 import { plainError } from './plain-error.ts';
+import { ServedClaims, type ServedClaimsOptions } from './served-claims.ts';
+import type { SharedHeader } from './shared-slots.ts';
 
-/** A list is sent in parts of at most so many names. */
+/** The most names in one part of a list. */
 const NAMES_MAX = 100;
 
 type Serve<V extends Verb> = (signal: AbortSignal, ...args: Arguments<V>) => Promise<Answer<V>> | Answer<V>;
@@ -15,6 +17,8 @@ type Serve<V extends Verb> = (signal: AbortSignal, ...args: Arguments<V>) => Pro
 export class StoreService {
   readonly #store: Store;
   readonly #kept: KeptHolds;
+  /** `null` on a store whose claims expire by themselves. */
+  readonly #served: ServedClaims | null;
   readonly #clock: Clock;
   readonly #post: (message: FromThread) => void;
   readonly #pending = new Map<number, AbortController>();
@@ -22,11 +26,25 @@ export class StoreService {
   readonly #lists = new Map<number, AsyncIterator<string>>();
   readonly #verbs: { readonly [V in Verb]: Serve<V> };
 
-  constructor(store: Store, kept: KeptHolds, clock: Clock, post: (message: FromThread) => void) {
+  constructor(
+    store: Store,
+    kept: KeptHolds,
+    turns: { readonly header: SharedHeader; readonly withoutTurnMs: number },
+    clock: Clock,
+    post: (message: FromThread) => void,
+  ) {
     this.#store = store;
     this.#kept = kept;
     this.#clock = clock;
     this.#post = post;
+    const options: ServedClaimsOptions = {
+      ...turns,
+      isKept: (id) => kept.isKept(id),
+      ping: () => post({ kind: 'ping' }),
+      onReleased: (id) => post({ kind: 'wake', id, grant: null, at: instant(clock) }),
+    };
+    const isSession = store.traits.lifetime === 'session';
+    this.#served = isSession ? new ServedClaims(store, clock, options) : null;
     this.#verbs = this.#makeVerbs();
   }
 
@@ -57,10 +75,16 @@ export class StoreService {
     return {
       open: () => ({ traits: store.traits, kind: store.kind, monotonicMs: this.#clock.monotonicMs() }),
       connect: (signal) => firstAnswer(store, signal),
-      claim: (signal, request, hasWaiter) =>
-        store.claim(request, signal, hasWaiter ? this.#waiter(request.id) : undefined),
+      claim: (signal, request, hasWaiter) => {
+        const waiter = hasWaiter ? this.#waiter(request.id) : undefined;
+        const send = (): Promise<ClaimOutcome> => store.claim(request, signal, waiter);
+        return this.#served?.claim(request, send) ?? send();
+      },
       renew: (signal, claim, change) => store.renew(claim, change, signal),
-      release: (signal, claim) => store.release(claim, signal),
+      release: (signal, claim) => {
+        this.#served?.forget(claim.id);
+        return store.release(claim, signal);
+      },
       evict: (signal, claim) => store.evict(claim, signal),
       read: (signal, name) => store.read(name, signal),
       watch: (_signal, number, name) => this.#watch(number, name),

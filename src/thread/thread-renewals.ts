@@ -107,17 +107,21 @@ export class ThreadRenewals implements Renewer {
   }
 
   /**
-   * Renewals can be on their way in the thread at any time, so the thread is told to stop first.
+   * The thread may be sending a renewal at any time, so it is asked to stop first.
    */
-  inFlight({ ref }: HeldClaim): Promise<unknown> | null {
-    const kept = this.#kept.get(ref.id);
+  inFlight(held: HeldClaim): Promise<unknown> | null {
+    const kept = this.#kept.get(held.ref.id);
     if (kept === undefined || kept.isStopped) return null;
     const stopped = (): void => {
       kept.isStopped = true;
     };
-    kept.stopping ??= this.#core.commands
-      .run((signal) => this.#thread.call('stopRenewing', [kept.slot.number], signal))
-      .then(stopped, stopped);
+    const { commands } = this.#core;
+    const stop = (signal: AbortSignal): Promise<void> =>
+      this.#thread.call('stopRenewing', [kept.slot.number], signal);
+    // Without an answer in time, a renewal may reach the store after the last command about the
+    // claim, and shorten what that has set: the last command is then repeated.
+    const onLate = (): void => held.onLateRenewal();
+    kept.stopping ??= commands.run(stop, commands.limitMs, onLate).then(stopped, stopped);
     return kept.stopping;
   }
 

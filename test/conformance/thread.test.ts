@@ -21,7 +21,7 @@ async function open(): Promise<Store> {
     header: header.buffer,
     withoutTurnMs: 600_000,
   });
-  return new ThreadStore(thread, await thread.open());
+  return new ThreadStore(thread, await thread.open(), header);
 }
 
 // `openLocks` opens files beside the thread. Here the file stands for the stores that live in it.
