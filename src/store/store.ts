@@ -26,9 +26,10 @@ import type { DiagnoseContext, Finding } from './finding.ts';
  *    claims that can now be granted. A renewal that changes the note wakes the waiters of that lock:
  *    a waiting `once` then sees that the run is done. The waiter belongs to the claim's id, and the
  *    last one given counts. It is dropped when `release` is called, whether or not the release is
- *    sent, or when the claim is definitely refused without having been enqueued. Once the claim is held, a wake-up means "renew now" (the session is gone,
- *    for example); a lease store may drop the waiter then. A store that cannot bound the age of a
- *    message must wake without a grant: a late pushed grant would make two holders.
+ *    sent, or when the claim is definitely refused without having been enqueued. Once the claim is
+ *    held, a wake-up means "renew now" (the session is gone, for example); a lease store may drop
+ *    the waiter then. A store that cannot bound the age of a message must wake without a grant: a
+ *    late pushed grant would make two holders.
  *    `watch` is for observers.
  * 6. Redirects, a missing script and reconnecting belong to the store; every other retry belongs to
  *    the core. A store never logs, never reads the environment, closes exactly what it opened, runs

@@ -175,6 +175,33 @@ describe.concurrent.each(LIBRARIES)('row 33: a slot that moves, under %s', (libr
 });
 
 describe('row 33: a Cluster with a failing master', () => {
+  it('a slot whose new master stays silent is served by the old one once the move is cancelled', async () => {
+    const pauseMs = 25_000;
+    const names = LIBRARIES.map((library) => [library, nameAt(1, `silent ${library}`)] as const);
+    const all = await Promise.all(
+      names.map(async ([library, name]) => {
+        const locks = await stage.locks(library, { commandMs: 1_000 });
+        for (const node of [0, 1, 2])
+          await (await locks.mutex(nameAt(node, 'connected')).acquire()).release();
+        return { locks, name, move: await Move.begin(name, onTestFinished) };
+      }),
+    );
+    const to = all[0]?.move.to ?? 0;
+    // The node still talks to the other nodes, so no replica replaces it.
+    await stage.cluster.admin(to).call('CLIENT', 'PAUSE', pauseMs);
+    const continuesAtMs = performance.now() + pauseMs;
+    for (const { locks, name } of all) {
+      const sent = locks.mutex(name).tryAcquire();
+      await expect(sent).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    }
+    for (const { move } of all)
+      await stage.cluster.admin(move.from).call('CLUSTER', 'SETSLOT', move.slot, 'STABLE');
+    for (const { locks, name } of all) await (await locks.mutex(name).acquire({ waitMs: 60_000 })).release();
+    expect(performance.now()).toBeLessThan(continuesAtMs);
+    // The tests after this one use the node.
+    await stage.cluster.admin(to).ping();
+  }, 90_000);
+
   it.each(LIBRARIES)(
     'a slot that no node serves is an error that says that nothing was done, under %s',
     async (library) => {

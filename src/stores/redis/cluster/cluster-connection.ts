@@ -21,6 +21,11 @@ const TRY_AGAIN_MS = 100;
 const LOAD_EVERY_MS = 250;
 /** How long a node may take to reply with the table, or to a PING. */
 const REPLY_MS = 1_000;
+/**
+ * How long a node may take to reply to a command of a slot that is being moved to it. Later commands
+ * of the slot wait for that reply, also when the move is cancelled because the node is silent.
+ */
+const ASKED_REPLY_MS = 3_000;
 
 /**
  * For timers that a command waits for: if the owner closes the client meanwhile, nothing else keeps
@@ -255,7 +260,7 @@ export class ClusterConnection implements RedisConnection {
     const asking = connection.send('asking', []);
     asking.catch(() => {});
     try {
-      return await connection.send(name, args);
+      return await this.#within(ASKED_REPLY_MS, connection.send(name, args));
     } catch (error) {
       return await this.#onError(error, slot, name, args, tries + 1);
     }
