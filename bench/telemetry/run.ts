@@ -109,10 +109,10 @@ const nsOf = (run: Subject): number => p50(rounds.map((round) => round.get(run) 
 /** The median of the ratios within each round. */
 const ratio = (run: Subject, base: Subject): number =>
   p50(rounds.map((round) => (round.get(run) ?? Number.NaN) / (round.get(base) ?? Number.NaN)));
-const line = (what: string, run: Subject, base?: Subject): void =>
-  console.log(
-    `      ${what.padEnd(44)} ${nsOf(run).toFixed(0)} ns${base ? `, ${ratio(run, base).toFixed(2)} times a plain pair` : ''}`,
-  );
+function line(what: string, run: Subject, base?: Subject): void {
+  const times = base === undefined ? '' : `, ${ratio(run, base).toFixed(2)} times a plain pair`;
+  console.log(`      ${what.padEnd(44)} ${nsOf(run).toFixed(0)} ns${times}`);
+}
 line('a pair of a core without telemetry', without);
 line('a plain pair: telemetry is there, and unused', unused);
 line('instrumented, without an SDK', withApi, unused);
