@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { type Locks, openLocks } from '../../src/index.ts';
@@ -6,6 +7,7 @@ import { BACKENDS, type Backend, type BackendKind, type Route } from '../../src/
 import { startBackend } from '../../src/torture/backends/start-backend.ts';
 import { openWith } from '../sqlite/support/libraries.ts';
 import { makeCalls, type Outcomes, type Situation } from '../support/process/call-programs.ts';
+import { outputOf } from '../support/process/close-and-exit.ts';
 
 const CALLS = ['acquire', 'run', 'tryAcquire', 'extend', 'release', 'once', 'take', 'inspect', 'close'];
 /** How long a call is blocked. */
@@ -15,7 +17,6 @@ const WHILE_MS = 350;
 const LEFT_OUT: Partial<Record<BackendKind, readonly string[]>> = {
   redlock: ['take'],
   advisory: ['once', 'take'],
-  etcd: ['once', 'take'],
   zookeeper: ['once', 'take'],
 };
 /** These calls wait until they are no longer blocked: only success will do. */
@@ -236,4 +237,17 @@ describe.concurrent('a program with a pending call runs until the call has settl
     },
     120_000,
   );
+});
+
+const IDLE = fileURLToPath(new URL('../redis/support/idle-program.ts', import.meta.url));
+/** The stores of Redis have a test of their own, with each client library. */
+const NOT_REDIS: readonly BackendKind[] = ['sqlite', 'postgres', 'advisory', 'mysql', 'etcd', 'zookeeper'];
+
+describe('a program that has nothing left to do ends without close', () => {
+  it.each(NOT_REDIS)('on %s', async (kind) => {
+    await using backend = await startBackend(kind);
+    // gRPC keeps the process alive while a watch is open, and an observer that was not ended has one.
+    const observes = kind === 'etcd' ? 'no' : 'yes';
+    expect(await outputOf(IDLE, [backend.url, '', observes])).toBe('done and ended');
+  });
 });

@@ -3,8 +3,8 @@ import { openLocks } from '../../../src/index.ts';
 import { reportEnd } from './report-end.ts';
 
 // Uses locks by a URL in many ways, closes nothing, and has nothing left to do. `without`: a client library
-// that is not installed here.
-const [, , url = '', without = ''] = process.argv;
+// that is not installed here. `observes`: `no` leaves out the observer.
+const [, , url = '', without = '', observes = 'yes'] = process.argv;
 const hooks = `export async function resolve(specifier, context, next) {
   const missing = Object.assign(new Error('left out'), { code: 'ERR_MODULE_NOT_FOUND' });
   if (specifier === ${JSON.stringify(without)}) throw missing;
@@ -21,7 +21,7 @@ await new Promise((resolve) => setTimeout(resolve, 500));
 await hold?.release();
 await (await waiting)?.release();
 // An observer that nobody asks for the next change.
-await b?.election(name).observe()[Symbol.asyncIterator]().next();
+if (observes === 'yes') await b?.election(name).observe()[Symbol.asyncIterator]().next();
 // This one is held when the process ends.
 await a?.mutex(`${name} held`).acquire();
 reportEnd();
