@@ -5,6 +5,8 @@ import type { Hold } from '../hold/hold.ts';
 import type { Locks } from '../locks.ts';
 import { openLocks } from '../open.ts';
 import type { Use } from '../use.ts';
+import { pause } from '../util/backoff.ts';
+import { isStoreError } from '../util/error-code.ts';
 import { EXIT } from './exit-code.ts';
 import { type CommandResult, GuardedCommand } from './guarded-command.ts';
 import type { HoldTerms } from './hold-options.ts';
@@ -31,6 +33,8 @@ const ENDING: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGTERM', 'SIGHU
  * by then expires by itself.
  */
 export const CLOSE_MS = 2_000;
+
+const EXTEND_PAUSE_MS = 100;
 
 class Interrupted extends Error {
   readonly signal: NodeJS.Signals;
@@ -126,10 +130,9 @@ export class HeldCommand {
   async run(locks: Locks, hold: Hold): Promise<CommandEnd> {
     const guard = this.#guard ?? new GuardedCommand();
     this.#guard = guard;
-    const { graceMs, marginMs, ttlMs } = this.#terms;
+    const { graceMs, marginMs } = this.#terms;
     try {
-      // A grant that the store has pushed is short until the first renewal, perhaps shorter than the grace.
-      if (hold.remainingMs < ttlMs / 2) await hold.extend();
+      await this.#extendShortGrant(hold);
     } finally {
       // A signal that came meanwhile has found no command to pass it on to.
       this.#waiting.signal.throwIfAborted();
@@ -150,6 +153,24 @@ export class HeldCommand {
       stop();
       this.#isRunning = false;
       this.#guard = null;
+    }
+  }
+
+  /**
+   * A grant that the store has pushed is short until the first renewal, perhaps shorter than the
+   * grace. While the hold stands, a failure of the store is no reason to give it up. Rejects with a
+   * `HoldLostError` once it is lost.
+   */
+  async #extendShortGrant(hold: Hold): Promise<void> {
+    while (hold.remainingMs < this.#terms.ttlMs / 2 && !this.#waiting.signal.aborted) {
+      try {
+        await hold.extend();
+        return;
+      } catch (error) {
+        if (!isStoreError(error)) throw error;
+        hold.assertHeld();
+        await pause(systemClock, EXTEND_PAUSE_MS, { keepAlive: true, signal: this.#waiting.signal });
+      }
     }
   }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import type { Backend } from '../../src/torture/backends/backend.ts';
@@ -73,6 +74,25 @@ describe('holdfast elect', () => {
     await eventually('leads again', () => leader.stdout.split('leads d').length === 3);
     leader.child.kill('SIGTERM');
     expect(await leader.result()).toMatchObject({ code: 5 });
+  });
+
+  it('stays a candidate when the store fails just after it was elected', async () => {
+    const { url, proxies } = await redis.route();
+    const first = await start(['elect', 'g', '--', 'sh', '-c', LEAD], env);
+    await first.printed('leads g');
+    const second = await start(['elect', 'g', '--', 'sh', '-c', LEAD], { HOLDFAST_URL: url });
+    await eventually('waits', async () =>
+      (await holdfast(['show', 'g', '--json'], env)).stdout.includes(`:${second.child.pid}:`),
+    );
+    // The pushed grant arrives, and what the second process sends does not.
+    for (const proxy of proxies) proxy.drop('toServer');
+    first.child.kill('SIGTERM');
+    expect(await first.result()).toMatchObject({ code: 5 });
+    await sleep(3_000);
+    for (const proxy of proxies) proxy.pass();
+    await second.printed('leads g');
+    second.child.kill('SIGTERM');
+    expect(await second.result()).toMatchObject({ code: 5 });
   });
 
   it('gives up its candidature when it is asked to end while it waits', async () => {
