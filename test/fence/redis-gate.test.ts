@@ -1,14 +1,11 @@
 import type { EventEmitter } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
-import { type Stage, startStage } from '../redis/support/stage.ts';
+import { startStage } from '../redis/support/stage.ts';
 import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 describe.each(LIBRARIES)('a gate for data in Redis, under %s', (library) => {
   it('refuses an earlier holder once a later one has read through it', async () => {

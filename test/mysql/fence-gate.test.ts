@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolConnection } from 'mysql2/promise';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { mysqlFenceGate } from '../../src/fence/index.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { LeaseStage } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   await stage.store().read('makes the tables');
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 async function transaction<T>(work: (tx: PoolConnection) => Promise<T>): Promise<T> {
   const tx = await stage.admin.getConnection();

@@ -1,18 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { openLocks } from '../../src/index.ts';
 import { holdfast as run } from '../cli/support/holdfast.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 describe('the tables', () => {
   it('are made once by twenty stores that start at once', async () => {

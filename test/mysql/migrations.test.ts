@@ -1,19 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { Connection } from '../../src/stores/mysql/connection.ts';
 import { connectorOf } from '../../src/stores/mysql/connector.ts';
 import { appliedIn, migrate } from '../../src/stores/mysql/migrate.ts';
 import { type Migration, Schema } from '../../src/stores/mysql/schema.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { LeaseStage } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 const connections: Connection[] = [];
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
 afterAll(async () => {
   for (const connection of connections) await connection.close();
-  await stage[Symbol.asyncDispose]();
 });
 
 async function connect(url: string): Promise<Connection> {

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { Schema } from '../../src/stores/mysql/schema.ts';
 import { statementsFor } from '../../src/stores/mysql/statements.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   await stage.store().claim(request('held'));
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 interface Stored {
   readonly version: string;

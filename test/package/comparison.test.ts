@@ -6,10 +6,11 @@ import { Redis } from 'ioredis';
 import { Mutex } from 'redis-semaphore';
 import Redlock from 'redlock';
 import { createLock, IoredisAdapter } from 'redlock-universal';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { type Stage, startStage } from '../redis/support/stage.ts';
+import { startStage } from '../redis/support/stage.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 
 const TTL_MS = 3_000;
@@ -150,11 +151,7 @@ function verrou(connection: Redis) {
   return new Verrou({ default: 'redis', stores: { redis } });
 }
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 /** Runs a section, and gives it to the caller while it runs. */
 async function start(contender: Contender, lock: string): Promise<{ section: Section; client: Redis }> {

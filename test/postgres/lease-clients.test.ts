@@ -2,21 +2,18 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
 import { parsePostgresUrl } from '../../src/stores/postgres/open.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { eventually } from '../redis/support/stage.ts';
 import { makePool, PG_LIBRARIES } from '../support/clients/postgres-pools.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 describe.each(PG_LIBRARIES)('under %s', (library) => {
   it('every mode works, and the pool is left alone', async () => {

@@ -3,19 +3,18 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 const PROGRAM = fileURLToPath(new URL('./support/lease-program.ts', import.meta.url));
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   await stage.store().claim(request('warm'));
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 function start(library: string, task: string, name: string): { child: ChildProcess; end: Promise<string> } {
   const child = spawn(process.execPath, [compiled(PROGRAM), stage.url, library, task, name], {

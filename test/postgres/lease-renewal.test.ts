@@ -1,13 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 const YEAR_MS = 366 * 86_400_000;
 

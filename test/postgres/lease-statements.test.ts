@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, shortest } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start({ settings: { 'pg_stat_statements.track': 'all' } }));
 beforeAll(async () => {
-  stage = await LeaseStage.start({ settings: { 'pg_stat_statements.track': 'all' } });
   await stage.query('CREATE EXTENSION pg_stat_statements');
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** Top-level statements of the store: all of them select one answer. */
 const OURS = 'SELECT answer, CASE%';

@@ -1,16 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { createLocks } from '../../src/index.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 it('locks work again after the tables were emptied', async () => {
   const store = stage.store({ connections: 1 });

@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { later } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   await stage.store().claim(request('warm'));
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 const psql = (script: string): string => stage.server.psql(stage.url, script);
 

@@ -1,16 +1,15 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { LeaseStage } from '../postgres/support/lease-stage.ts';
 import { expectGrantRule } from '../support/conformance/queue-model.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 let stores: Store[];
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   stores = [stage.store(), stage.store()];
   await stores[0]?.read('makes the tables');
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** Ends the time of a claim, whether it holds or waits. */
 async function expire(name: string, id: string): Promise<void> {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
@@ -15,16 +15,13 @@ import { findProgram } from '../../src/torture/servers/find.ts';
 import { freePorts } from '../../src/torture/servers/ports.ts';
 import { startRedis } from '../../src/torture/servers/redis.ts';
 import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 
-let stage: Stage;
+const stage = await useStage(startStage());
 const dir = mkdtempSync(join(tmpdir(), 'holdfast-tls-'));
-beforeAll(async () => {
-  stage = await startStage();
-});
 afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
   rmSync(dir, { recursive: true });
 });
 

@@ -1,25 +1,20 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
 import { freePorts } from '../../src/torture/servers/ports.ts';
 import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE, outputOf } from '../support/process/close-and-exit.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
 import { measureHandoff } from '../support/waiting/handoff.ts';
-import { type ClusterStage, startClusterStage } from './support/cluster-stage.ts';
+import { startClusterStage } from './support/cluster-stage.ts';
 
-let stage: ClusterStage;
-beforeAll(async () => {
-  stage = await startClusterStage();
-});
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
-});
+const stage = await useStage(startClusterStage());
 
 /** Every key of every master. */
 const keys = async (): Promise<string[]> =>

@@ -1,15 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 const pings = async (): Promise<number> =>
   Number(/cmdstat_ping:calls=(\d+)/.exec(await stage.admin.info('commandstats'))?.[1] ?? 0);

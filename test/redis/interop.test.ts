@@ -7,8 +7,9 @@ import Redlock from 'redlock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Hold, Lockable } from '../../src/index.ts';
 import { install } from '../../src/torture/servers/find.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 
 /**
  * A lock of another program on the same key. `take` resolves to its release, or to null if the lock is held.
@@ -18,18 +19,16 @@ interface Peer {
   take(key: string): Promise<(() => Promise<unknown>) | null>;
 }
 
-let stage: Stage;
+const stage = await useStage(startStage());
 let client: Redis;
 let python: Python;
 beforeAll(async () => {
-  stage = await startStage();
   client = new Redis(stage.server.url);
   python = await startPython(stage.server.port);
 });
 afterAll(async () => {
   python.stop();
   client.disconnect();
-  await stage[Symbol.asyncDispose]();
 });
 
 /** The Lock of redis-py, in a Python process that reads one command from each line. */

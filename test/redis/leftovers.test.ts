@@ -1,17 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 /** The heap that this process uses. */
 async function heapBytes(): Promise<number> {

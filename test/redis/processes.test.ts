@@ -1,21 +1,18 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, expect, it } from 'vitest';
 import { redisFenceGate } from '../../src/fence/index.ts';
 import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
 
-let stage: Stage;
+const stage = await useStage(startStage());
 const dir = mkdtempSync(join(tmpdir(), 'holdfast-redis-'));
-beforeAll(async () => {
-  stage = await startStage();
-});
 afterEach(stopWorkers);
 afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
   rmSync(dir, { recursive: true });
 });
 

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { request } from '../../src/testing/store-case.ts';
 import { openClient } from '../support/clients/redis-clients.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
+import { startStage } from './support/stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 it('a waiter whose queue key was deleted, but not its info key, is served before later claims', async () => {
   const { client, close } = await openClient('ioredis', stage.server.url);

@@ -1,18 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { type RedisClient, redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { startStage } from './support/stage.ts';
 import { startWorker, stopWorkers } from './support/workers.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(stopWorkers);
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** The scripts that were called, by their SHA. */
 let scripts: unknown[] = [];

@@ -1,15 +1,12 @@
 import type { EventEmitter } from 'node:events';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
-import { type Stage, startStage } from './support/stage.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
+import { startStage } from './support/stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
   'a server is checked again after a reconnect between two commands, under %s',

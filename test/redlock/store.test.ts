@@ -1,21 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import Redlock from 'redlock';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { redlockStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES } from '../support/clients/redis-clients.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
-import { heard, type Stage, startRedlockStage } from './support/stage.ts';
+import { heard, startRedlockStage } from './support/stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startRedlockStage();
-});
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
-});
+const stage = await useStage(startRedlockStage());
 
 const commandsAt = async (admin: Redis): Promise<number> =>
   Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1]);

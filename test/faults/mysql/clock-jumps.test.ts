@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { serverClock } from '../../support/servers/server-clock.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
@@ -9,11 +10,7 @@ const clock = serverClock(async () => {
   const [row] = await stage.query<{ at: number }>('SELECT UNIX_TIMESTAMP(SYSDATE(6)) AS at');
   return Number(row?.at);
 });
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start({ env: clock.env });
-});
-afterAll(() => stage?.[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start({ env: clock.env }));
 
 it('a clock that is set forward: the holder is notified within one renewal, and fences rise', async () => {
   await clock.set(0);

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 
 /** All tables are in one file that cannot grow, as on a disk that is full. */
 const SETTINGS = { 'innodb-data-file-path': 'ibdata1:12M', 'innodb-file-per-table': 'OFF' };
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start({ settings: SETTINGS });
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start({ settings: SETTINGS }));
 
 it('a full disk: a claim that cannot be stored has not been granted, and says so; holds stay', async () => {
   const store = stage.store();

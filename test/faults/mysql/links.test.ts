@@ -1,13 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 it('a silent connection: the holder is notified before another can hold', async () => {
   const [locks, others] = [stage.locks({ url: stage.proxyUrl, ttlMs: 3_000, commandMs: 800 }), stage.locks()];

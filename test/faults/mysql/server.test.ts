@@ -1,16 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolConnection } from 'mysql2/promise';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 beforeAll(async () => {
-  stage = await LeaseStage.start();
   await stage.addUser('app');
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** A transaction that has locked the rows of these locks, in this order. */
 async function lockRows(pool: Pool, ...names: string[]): Promise<PoolConnection> {

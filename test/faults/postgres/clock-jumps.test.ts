@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { bindFence } from '../../../src/stores/postgres/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { serverClock } from '../../support/servers/server-clock.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
@@ -13,11 +14,7 @@ const clock = serverClock(async () => {
   const [row] = await stage.query('SELECT extract(epoch FROM clock_timestamp())::float8 AS at');
   return Number(row?.at);
 });
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start({ env: clock.env });
-});
-afterAll(() => stage?.[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start({ env: clock.env }));
 
 describe('row 47: the server’s clock is set forward', () => {
   it('the first holder is notified within one renewal, fences rise, a late write is refused', async () => {

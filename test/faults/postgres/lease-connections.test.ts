@@ -1,18 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { start, stopAll } from '../../cli/support/holdfast.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
 const LIBRARIES = ['pg.Pool', 'postgres.js'] as const;
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start({ settings: { idle_in_transaction_session_timeout: '100' } });
-});
+const stage = await useStage(LeaseStage.start({ settings: { idle_in_transaction_session_timeout: '100' } }));
 afterEach(() => stopAll());
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** Ends every session of ours, as an administrator would. */
 const terminate = (): Promise<unknown> =>

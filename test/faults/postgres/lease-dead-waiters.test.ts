@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LeaseStage } from '../../postgres/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { compiled } from '../../support/process/compiled.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 
@@ -10,15 +11,13 @@ const USER = fileURLToPath(new URL('./support/lease-user.ts', import.meta.url));
 /** A waiter that was woken has five seconds to claim the lock, and one second is for the rest. */
 const DELAY_MS = 6_000;
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start({ settings: { max_connections: '200' } }));
 const children: ChildProcess[] = [];
 beforeAll(async () => {
-  stage = await LeaseStage.start({ settings: { max_connections: '200' } });
   await stage.locks().mutex('warm').acquire();
 });
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL');
-  await stage[Symbol.asyncDispose]();
 });
 
 /** A process that waits for the lock, holds it, and on a message releases it and exits. */

@@ -2,18 +2,15 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { LeaseStage } from '../../postgres/support/lease-stage.ts';
 import { eventually } from '../../redis/support/stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 
-let stage: LeaseStage;
+const stage = await useStage(LeaseStage.start());
 const children: ChildProcess[] = [];
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL');
-  await stage?.[Symbol.asyncDispose]();
 });
 
 interface Word {

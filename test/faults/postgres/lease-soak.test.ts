@@ -1,13 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
 import { LeaseStage } from '../../postgres/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 const SOAK_MS = 5_000;
 const NAMES = ['a', 'b', 'c'];

@@ -1,16 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { systemClock } from '../../../src/clock.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
-let stage: LeaseStage;
-beforeAll(async () => {
-  stage = await LeaseStage.start();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(LeaseStage.start());
 
 it('row 45: cancelled statements are tried again over the same connection', async () => {
   const pool = new pg.Pool({ connectionString: stage.url, application_name: 'cancelled' });

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { describe, expect, it } from 'vitest';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 
 /** The time limit of a claim with a short wait. */
 const LIMIT_MS = 1_000;
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
-afterAll(() => stage[Symbol.asyncDispose]());
+const stage = await useStage(startStage());
 
 /** Resolves when the command was written: one library writes at once, the other at the end of the tick. */
 function stall(ms: number): void {

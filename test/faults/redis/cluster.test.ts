@@ -1,20 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, type TestContext } from 'vitest';
+import { describe, expect, it, onTestFinished, type TestContext } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { slotOf } from '../../../src/stores/redis/cluster/slots.ts';
-import { type ClusterStage, startClusterStage } from '../../redis/support/cluster-stage.ts';
+import { startClusterStage } from '../../redis/support/cluster-stage.ts';
 import { LIBRARIES, type Library } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals, shortest } from '../../support/waiting/eventually.ts';
 
 // One Cluster for all tests and both client libraries. The first tests use one slot each and run side by
 // side. The later ones disturb the whole Cluster, and the last one breaks it.
-let stage: ClusterStage;
-beforeAll(async () => {
-  stage = await startClusterStage();
-});
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
-});
+const stage = await useStage(startClusterStage());
 
 /** A name of a lock in a slot that this node serves at first. */
 function nameAt(node: number, word: string): string {

@@ -1,19 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { callers, worksAgain } from '../../support/outage/callers.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(() => stage.proxy.pass());
-afterAll(() => stage[Symbol.asyncDispose]());
 
 describe.each(LIBRARIES)('connections that break, under %s', (library) => {
   it('messages of other programs on our channel do no harm', async () => {

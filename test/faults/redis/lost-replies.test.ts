@@ -1,14 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(() => stage.proxy.pass());
-afterAll(() => stage[Symbol.asyncDispose]());
 
 describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
   it('to a claim: the claim is granted, and not reported as held by another', async () => {

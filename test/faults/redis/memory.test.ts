@@ -1,17 +1,14 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { Hold } from '../../../src/index.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(async () => {
   await stage.admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** The hold is released, and the waiter holds after it. */
 async function expectHandoff(hold: Hold, pending: Promise<Hold>): Promise<Hold> {

@@ -1,18 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(async () => {
   for (const { end } of REFUSALS) await end(stage.admin);
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** A server sends messages even while it refuses writes. */
 const REFUSALS = [

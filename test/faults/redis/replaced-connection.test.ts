@@ -1,23 +1,20 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { claimScript } from '../../../src/generated/redis-scripts.ts';
 import { voteScript } from '../../../src/generated/redlock-scripts.ts';
 import { type Locks, openLocks } from '../../../src/index.ts';
 import { IOREDIS } from '../../../src/stores/redis/client-library.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
+const stage = await useStage(startStage());
 const closers: Array<() => Promise<void>> = [];
-beforeAll(async () => {
-  stage = await startStage();
-});
 afterEach(async () => {
   vi.restoreAllMocks();
   for (const close of closers.splice(0)) await close();
 });
-afterAll(() => stage[Symbol.asyncDispose]());
 
 /** A way to the server whose connections can be swallowed while new ones work. */
 interface Route {

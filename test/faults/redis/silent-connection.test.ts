@@ -1,16 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES, openClient } from '../../support/clients/redis-clients.ts';
 import { expectLossInTime } from '../../support/faults/swallowing-link.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 afterEach(() => stage.proxy.pass());
-afterAll(() => stage[Symbol.asyncDispose]());
 
 describe.each(LIBRARIES)('row 21: a connection that drops every packet, under %s', (library) => {
   it('the holder is notified before another can hold, and the process keeps running', async () => {

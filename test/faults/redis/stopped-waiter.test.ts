@@ -1,18 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
-import { type Stage, startStage } from '../../redis/support/stage.ts';
+import { startStage } from '../../redis/support/stage.ts';
 import { startWorker, stopWorkers, type Worker } from '../../redis/support/workers.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startStage();
-});
+const stage = await useStage(startStage());
 // Not after each test, since the tests run concurrently.
 afterAll(async () => {
   stopWorkers();
-  await stage[Symbol.asyncDispose]();
 });
 
 /** How long a stopped waiter may delay the claims behind it. */

@@ -1,16 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { QuorumError } from '../../../src/index.ts';
-import { heard, type Process, type Stage, startRedlockStage } from '../../redlock/support/stage.ts';
+import { heard, type Process, startRedlockStage } from '../../redlock/support/stage.ts';
+import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await startRedlockStage();
-});
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
-});
+const stage = await useStage(startRedlockStage());
 
 const everyProxy = (process: Process, nodes: readonly number[], act: 'refuse' | 'black-hole'): void => {
   for (const node of nodes) {
