@@ -49,6 +49,8 @@ export interface FaultsOptions {
   readonly servers: readonly Server[];
   /** The leader, where servers elect one. */
   leader?(): Promise<Server>;
+  /** Makes a replica the master, where the servers have masters. */
+  failover?(random: () => number): Promise<void>;
   readonly serverClock: ClockShim | null;
   /** A lock ends with its connection, and only the end of the connection reports it. */
   readonly isSessionBound: boolean;
@@ -204,8 +206,9 @@ export class Faults {
     this.#isServerBusy = true;
     const work = async (): Promise<void> => {
       try {
-        const server =
-          kind === 'failover' ? await this.#options.leader?.() : this.#pick(this.#options.servers);
+        const { failover, leader, servers, random } = this.#options;
+        if (kind === 'failover' && failover !== undefined) return await failover(random);
+        const server = kind === 'failover' ? await leader?.() : this.#pick(servers);
         if (server === undefined) return;
         if (kind === 'freeze') await this.#freeze(server);
         else if (kind === 'server-clock') this.#shiftServer();

@@ -42,6 +42,7 @@ export interface TestBed {
   readonly isSessionBound: boolean;
   readonly killSignal: NodeJS.Signals;
   leader?(): Promise<Server>;
+  failover?(random: () => number): Promise<void>;
   route(): Promise<Route>;
   /** How many keys a Redis has; `null` for other servers. */
   keys(): Promise<number | null>;
@@ -56,7 +57,7 @@ export interface TestBed {
 /** Starts the server that is named, or puts proxies in front of the one at this URL. */
 export async function openTestBed(server: string, faults: readonly string[] | undefined): Promise<TestBed> {
   const kind = KINDS[server];
-  if (kind !== undefined) return await ownTestBed(kind, faults?.includes('server-clock') === true);
+  if (kind !== undefined) return await ownTestBed(kind, faults ?? []);
   if (!/^[a-z][a-z+]*:\/\//i.test(server))
     throw new InvalidArgumentError(
       'server',
@@ -65,11 +66,13 @@ export async function openTestBed(server: string, faults: readonly string[] | un
   return remoteTestBed(server);
 }
 
-async function ownTestBed(kind: BackendKind, withClock: boolean): Promise<TestBed> {
+async function ownTestBed(kind: BackendKind, asked: readonly string[]): Promise<TestBed> {
   const isRedis = kind === 'redis' || kind === 'redlock' || kind === 'sentinel';
-  const serverClock = withClock && isRedis ? makeClockShim() : null;
+  const serverClock = asked.includes('server-clock') && isRedis ? makeClockShim() : null;
   const env = serverClock === null ? {} : { env: serverClock.env };
-  const backend = await startBackend(kind, { nodes: NODES, isDurable: true, ...env });
+  // Sentinel promotes a replica that may not have received every confirmed write: only on request.
+  const hasReplicas = kind === 'cluster' || (kind === 'sentinel' && asked.includes('failover'));
+  const backend = await startBackend(kind, { nodes: NODES, isDurable: true, hasReplicas, ...env });
   const leader = leaderOf(kind, backend.servers);
   const hasServers = backend.servers.length > 0;
   return {
@@ -78,12 +81,13 @@ async function ownTestBed(kind: BackendKind, withClock: boolean): Promise<TestBe
     isSessionBound: kind === 'postgres',
     killSignal: kind === 'postgres' ? 'SIGQUIT' : 'SIGKILL',
     ...(leader === undefined ? {} : { leader }),
+    ...(backend.failover === undefined ? {} : { failover: backend.failover }),
     route: () => backend.route(),
     keys: async () => (isRedis ? await countKeys(backend.servers) : null),
     faults: [
       ...PROCESS_FAULTS,
       ...(hasServers ? [...LINK_FAULTS, 'freeze', 'restart'] : []),
-      ...(leader === undefined ? [] : ['failover']),
+      ...(leader === undefined && backend.failover === undefined ? [] : ['failover']),
       ...(isRedis ? ['wipe'] : []),
       ...(serverClock === null ? [] : ['server-clock']),
     ],

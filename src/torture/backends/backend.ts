@@ -33,6 +33,8 @@ export interface Backend extends AsyncDisposable {
    */
   readonly url: string;
   readonly servers: readonly Server[];
+  /** Makes a replica the master of its group. Only where `hasReplicas` was set. */
+  readonly failover?: (random: () => number) => Promise<void>;
   /**
    * A further route. Sentinel and Cluster have one, which all clients share: their servers announce
    * it.
@@ -51,6 +53,8 @@ export interface BackendOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** Confirmed writes survive a crash of the server. */
   readonly isDurable?: boolean;
+  /** Behind Sentinel and in a Cluster, each master has a replica. */
+  readonly hasReplicas?: boolean;
 }
 
 /** What a backend is made of. */
@@ -58,6 +62,7 @@ export interface Parts {
   readonly url: string;
   readonly servers: readonly Server[];
   makeRoute(): Promise<Route>;
+  failover?(random: () => number): Promise<void>;
   /** Stops everything that is not in `servers`. */
   stop?(): Promise<void>;
 }
@@ -67,9 +72,12 @@ export class StartedBackend implements Backend {
   readonly #parts: Parts;
   readonly #routes: Route[] = [];
 
+  readonly failover?: (random: () => number) => Promise<void>;
+
   constructor(kind: BackendKind, parts: Parts) {
     this.kind = kind;
     this.#parts = parts;
+    if (parts.failover !== undefined) this.failover = parts.failover.bind(parts);
   }
 
   get url(): string {
