@@ -30,7 +30,7 @@ it('watch shows no control sequence of a name or an owner, and continues after a
   await terminal.press('Enter');
   await terminal.shows('claim owner\\u{1b}[2J\\u{d}\\u{a}forged line');
   await terminal.press('e');
-  await terminal.shows(/claim owner\\u\{1b\}\[2J.*\n {2}fence/);
+  await terminal.shows(/claim owner\\u\{1b\}\[2J.*\n {2}holds it, fence/);
   await terminal.press('n', 'q');
   await terminal.shows('> evil');
 
