@@ -19,6 +19,7 @@ afterAll(() => installed[Symbol.dispose]());
 const OLD: Readonly<Record<string, string>> = {
   'better-sqlite3': '11.10.0',
   ioredis: '4.28.5',
+  libsql: '0.4.7',
   pg: '7.18.2',
   redis: '4.7.1',
 };
@@ -156,6 +157,12 @@ describe('the SQLite store on Node.js 20', () => {
     const { code, stderr } = await list(projectWith('old-sqlite', ['better-sqlite3']));
     expect(code).toBe(69);
     expect(stderr).toContain('better-sqlite3 11.10.0 is installed, and 12 or newer is needed');
+  });
+
+  it('names a libsql that is too old, by its version', async () => {
+    const { code, stderr } = await list(projectWith('old-libsql', ['libsql']));
+    expect(code).toBe(69);
+    expect(stderr).toContain('libsql 0.4.7 is installed, and 0.5 or newer is needed');
   });
 
   it('works with libsql', async () => {

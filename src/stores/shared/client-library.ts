@@ -6,6 +6,7 @@ const OLDEST: Readonly<Record<string, readonly [major: number, minor: number]>> 
   'better-sqlite3': [12, 0],
   etcd3: [1, 1],
   ioredis: [5, 0],
+  libsql: [0, 5],
   mysql2: [3, 0],
   'node-zookeeper-client': [1, 1],
   pg: [8, 0],

@@ -29,7 +29,7 @@ type DatabaseClass = new (path: string, options: { timeout: number }) => SqliteD
 
 /** The library to open files with: the runtime's own, else one that the application has installed. */
 export function findLibrary(): OpenSqlite {
-  return builtIn() ?? betterSqlite3() ?? installed('libsql') ?? missing();
+  return builtIn() ?? betterSqlite3() ?? libsql() ?? missing();
 }
 
 /** The library that made this database. */
@@ -86,6 +86,14 @@ function betterSqlite3(): OpenSqlite | null {
   return betterSqlite3Refusal() === null ? installed('better-sqlite3') : null;
 }
 
+function libsql(): OpenSqlite | null {
+  return libsqlRefusal() === null ? installed('libsql') : null;
+}
+
+function libsqlRefusal(): string | null {
+  return refusalOf('libsql', installedVersion('libsql'));
+}
+
 /** Under a Node.js that is too old, which npm only warns of, its binary crashes the process. */
 function betterSqlite3Refusal(): string | null {
   const version = installedVersion('better-sqlite3');
@@ -99,9 +107,10 @@ function betterSqlite3Refusal(): string | null {
 }
 
 function missing(): never {
-  const refusal = betterSqlite3Refusal();
+  const refusals = [betterSqlite3Refusal(), libsqlRefusal()].filter((each) => each !== null);
+  const why = refusals.length === 0 ? '' : ` (${refusals.join('; ')})`;
   throw new UnsupportedError(
-    `No SQLite library works here${refusal === null ? '' : ` (${refusal})`}. Use Node.js 22.13 or newer, ` +
+    `No SQLite library works here${why}. Use Node.js 22.13 or newer, ` +
       'which has its own, or install one: npm install better-sqlite3@12 (or: npm install libsql)',
   );
 }
