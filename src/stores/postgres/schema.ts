@@ -19,9 +19,6 @@ export interface Migration {
  */
 const WITHOUT_DISK_WAIT = "set_config('synchronous_commit', 'off', true)";
 
-/** Hides the notices of `DROP FUNCTION IF EXISTS`. */
-const QUIETLY = 'SET LOCAL client_min_messages = warning;\n';
-
 interface Prepared {
   readonly name: string;
   readonly text: string;
@@ -131,6 +128,6 @@ END IF;
 END $migration$;
 `,
     );
-    return ['BEGIN;\n', QUIETLY, this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
+    return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
   }
 }

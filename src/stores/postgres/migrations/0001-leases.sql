@@ -16,8 +16,9 @@ CREATE TABLE holdfast.locks (
   -- How many permits there are; 0 for a mutex or a read-write lock.
   permits integer NOT NULL DEFAULT 0,
   -- The ttl of the last hold. A hold with more time left than this was granted before the server's
-  -- clock was set back.
-  ttl_ms integer NOT NULL DEFAULT 0,
+  -- clock was set back. A finished `once` is remembered for up to 366 days, which 32 bits of
+  -- milliseconds cannot count.
+  ttl_ms bigint NOT NULL DEFAULT 0,
   -- The greatest fence that was given for this lock.
   fence bigint NOT NULL,
   -- When the exclusive hold was granted and when it expires. After that the lock is free, even if
@@ -37,7 +38,7 @@ CREATE TABLE holdfast.shares (
   fence bigint NOT NULL,
   -- 1 for a reader, else the number of permits.
   count integer NOT NULL,
-  ttl_ms integer NOT NULL,
+  ttl_ms bigint NOT NULL,
   granted_at timestamptz NOT NULL,
   expires_at timestamptz NOT NULL,
   note text NOT NULL,

@@ -248,7 +248,7 @@ END $$;
 
 -- One release of a hold or of a queue position: `1` removed, `2` removed and a waiter was woken, `0`
 -- nothing to remove, `b` busy. Waiters that fit are woken in each case but the last.
-CREATE OR REPLACE FUNCTION holdfast.release_one(p_name text, p_id text) RETURNS text
+CREATE FUNCTION holdfast.release_one(p_name text, p_id text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();

@@ -2,11 +2,11 @@
 -- before the server's clock was set back, and a dead holder would keep the lock for that long. The
 -- time is read here, because the holder may have renewed after the call began. The lock's row is
 -- locked.
-CREATE OR REPLACE FUNCTION holdfast.within_ttl(p_expires_at timestamptz, p_ttl_ms bigint) RETURNS timestamptz
+CREATE FUNCTION holdfast.within_ttl(p_expires_at timestamptz, p_ttl_ms bigint) RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT least(p_expires_at, clock_timestamp() + holdfast.ms(p_ttl_ms)) $$;
 
 -- Removes expired shares and waiters, and counts the others. The lock's row is locked.
-CREATE OR REPLACE FUNCTION holdfast.remove_expired(p_lock holdfast.locks, p_now timestamptz)
+CREATE FUNCTION holdfast.remove_expired(p_lock holdfast.locks, p_now timestamptz)
 RETURNS holdfast.locks LANGUAGE plpgsql AS $$
 DECLARE
   v_lock holdfast.locks := p_lock;
@@ -41,7 +41,7 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT 'g' || p_name || E'\n' || p_id $$;
 --
 -- A process that is stopped still seems to listen. So the first waiter of every process asks again
 -- within six seconds (`firstMs` of lease-server.ts), and then removes a dead waiter ahead of it.
-CREATE OR REPLACE FUNCTION holdfast.wake_next(p_lock holdfast.locks, p_now timestamptz, p_until bigint)
+CREATE FUNCTION holdfast.wake_next(p_lock holdfast.locks, p_now timestamptz, p_until bigint)
 RETURNS holdfast.locks LANGUAGE plpgsql AS $$
 DECLARE
   v_lock holdfast.locks := p_lock;

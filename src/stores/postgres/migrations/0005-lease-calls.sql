@@ -117,7 +117,7 @@ BEGIN
 END $$;
 
 -- Releases a hold or a queue position. Whether there was one.
-CREATE OR REPLACE FUNCTION holdfast.release(name text, id text) RETURNS boolean
+CREATE FUNCTION holdfast.release(name text, id text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   v_answer text;
@@ -131,7 +131,7 @@ BEGIN
 END $$;
 
 -- The claims that hold the lock, and then those that wait for it, in order.
-CREATE OR REPLACE FUNCTION holdfast.read(lock_name text) RETURNS TABLE (
+CREATE FUNCTION holdfast.read(lock_name text) RETURNS TABLE (
   id text, granted boolean, count integer, permits integer, fence bigint, held_for_ms bigint,
   expires_in_ms bigint, note text
 ) LANGUAGE sql STABLE AS $$
@@ -157,7 +157,7 @@ CREATE OR REPLACE FUNCTION holdfast.read(lock_name text) RETURNS TABLE (
 $$;
 
 -- The names of locks with a holder or a waiter that begin with `prefix`, in order, after `after`.
-CREATE OR REPLACE FUNCTION holdfast.list(
+CREATE FUNCTION holdfast.list(
   prefix text DEFAULT '', after text DEFAULT '', page integer DEFAULT 1000
 ) RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT l.name FROM holdfast.locks l
@@ -172,7 +172,7 @@ $$;
 
 -- Notifies every change of the lock on that channel for `for_ms`; 0 ends that. False: the row is busy,
 -- ask again.
-CREATE OR REPLACE FUNCTION holdfast.observe(lock_name text, on_channel text, for_ms integer) RETURNS boolean
+CREATE FUNCTION holdfast.observe(lock_name text, on_channel text, for_ms integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();
@@ -198,7 +198,7 @@ END $$;
 
 -- Deletes the rows of locks that were not used for `idle_ms`, and raises the floor above their fences
 -- in the same transaction. Returns how many.
-CREATE OR REPLACE FUNCTION holdfast.prune(idle_ms integer DEFAULT 250, at_most integer DEFAULT 5000)
+CREATE FUNCTION holdfast.prune(idle_ms integer DEFAULT 250, at_most integer DEFAULT 5000)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();
@@ -232,7 +232,7 @@ END $$;
 -- Removes the waiters of dead processes. A waiter whose process does not listen has the reconnect limit
 -- to ask again, and the next call after that removes it. Returns how many locks have or had such
 -- waiters.
-CREATE OR REPLACE FUNCTION holdfast.remove_dead_waiters() RETURNS integer
+CREATE FUNCTION holdfast.remove_dead_waiters() RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();
