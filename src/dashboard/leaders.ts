@@ -1,16 +1,14 @@
 import type { Core } from '../core.ts';
 import { storedName } from '../use.ts';
 import type { LeaderList, LeaderSummary } from './api.ts';
+import { standingIn } from './scan.ts';
 import type { Scan } from './scan-loop.ts';
 
 const ELECTIONS_MAX = 1_000;
 
 /** The elections of the store that have a candidate, and those in which this process stands. */
 export function listLeaders(core: Core, scan: Scan): LeaderList {
-  const here = [...core.stoppables].flatMap(({ serves }) =>
-    serves?.kind === 'election' ? [serves.name] : [],
-  );
-  const names = [...new Set([...here, ...scan.elections])].sort();
+  const names = [...new Set([...standingIn(core), ...scan.elections])].sort();
   const held = new Set(core.renewals.holds.map(({ ref }) => ref.id));
   const leaders = names.slice(0, ELECTIONS_MAX).map((name): LeaderSummary => {
     const lock = scan.locks.get(storedName('lock', name));

@@ -64,7 +64,19 @@ export function listsOnlyOwn({ kind }: Store): boolean {
   return kind === 'postgres-advisory';
 }
 
-async function listNames({ commands, store }: Core, isLate: () => boolean): Promise<Names> {
+/** The elections in which this process stands. */
+export function standingIn({ stoppables }: Core): string[] {
+  return [...stoppables].flatMap(({ serves }) => (serves?.kind === 'election' ? [serves.name] : []));
+}
+
+async function listNames(core: Core, isLate: () => boolean): Promise<Names> {
+  if (!listsOnlyOwn(core.store)) return await listStore(core, isLate);
+  const { locks, ...rest } = await listStore(core, isLate);
+  // This process knows the names of these, also when another one leads.
+  return { ...rest, locks: [...new Set([...locks, ...standingIn(core)])] };
+}
+
+async function listStore({ commands, store }: Core, isLate: () => boolean): Promise<Names> {
   const locks: string[] = [];
   const slots = new Map<string, number>();
   const names = store.list('')[Symbol.asyncIterator]();

@@ -47,6 +47,15 @@ describe('on PostgreSQL advisory locks, which have keys instead of names', () =>
       .poll(() => served.read<LeaderList>('/api/leaders'), { timeout: 20_000 })
       .toMatchObject({ leaders: [{ name: 'boss', leader: { owner: served.locks.owner }, isHere: true }] });
     await candidate.stop();
+    const elsewhere = await openLocks(`${url}?mode=advisory`, { owner: 'elsewhere' });
+    const leading = elsewhere.election('chief').start();
+    await expect.poll(() => leading.isLeader, { timeout: 20_000 }).toBe(true);
+    const standing = served.locks.election('chief').start();
+    await expect
+      .poll(() => served.read<LeaderList>('/api/leaders'), { timeout: 20_000 })
+      .toMatchObject({ leaders: [{ name: 'chief', leader: { owner: 'elsewhere' }, isHere: false }] });
+    await Promise.all([standing.stop(), leading.stop()]);
+    await elsewhere.close();
     expect(warnings).toEqual([]);
   });
 

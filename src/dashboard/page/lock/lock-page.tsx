@@ -42,6 +42,7 @@ function Lock({ live, name, use }: { live: Live; name: string; use: LockUse }) {
     setEvicting(null);
     reload();
   }, [reload]);
+  const isOrdered = live.session?.isOrdered !== false;
   const onEvict = live.session?.role === 'operate' ? setEvicting : null;
   return (
     <>
@@ -62,9 +63,9 @@ function Lock({ live, name, use }: { live: Live; name: string; use: LockUse }) {
       {failure === null && data === null && <Empty title="Reading the lock …" />}
       {data !== null && (
         <>
-          <Facts lock={data.lock} />
+          <Facts lock={data.lock} isOrdered={isOrdered} />
           <Holders lock={data.lock} holders={data.holders} onEvict={onEvict} />
-          <Queue detail={data} isOrdered={live.session?.isOrdered !== false} {...{ onRange, onEvict }} />
+          <Queue detail={data} {...{ isOrdered, onRange, onEvict }} />
           <TimelineCard timeline={data.timeline} />
           <Durations waits={data.waits} holds={data.holds} />
         </>
@@ -76,7 +77,7 @@ function Lock({ live, name, use }: { live: Live; name: string; use: LockUse }) {
   );
 }
 
-function Facts({ lock }: { lock: LockSummary }) {
+function Facts({ lock, isOrdered }: { lock: LockSummary; isOrdered: boolean }) {
   const states = statesOf(lock, nowMs());
   const ofPermits = lock.permits === null ? '' : ` of ${showCount(lock.permits)}`;
   return (
@@ -99,7 +100,11 @@ function Facts({ lock }: { lock: LockSummary }) {
         <div>
           <dt>Waiting</dt>
           <dd class={lock.waiterCount > 0 ? 'some' : ''}>
-            <span class="number">{showCount(lock.waiterCount)}</span>
+            {isOrdered || lock.waiterCount > 0 ? (
+              <span class="number">{showCount(lock.waiterCount)}</span>
+            ) : (
+              <span class="muted">unknown</span>
+            )}
           </dd>
         </div>
         <div>
