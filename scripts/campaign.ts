@@ -20,7 +20,7 @@ const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [
 npm run campaign -- outage [--minutes 5] [--store NAME | all]
 npm run campaign -- killed-holders [--deaths 100] [--store NAME | all] [--seed N]
 npm run campaign -- planted [--minutes 1] [--runs 10] [--parallel 2] [--adapter NAME] [--seed N]
-npm run campaign -- schedule [--minutes 1] [--store redis | postgres | sqlite | etcd | all] [--seed N]
+npm run campaign -- schedule [--minutes 1] [--store ${SCHEDULE_STORES.join(' | ')} | all] [--ahead 4] [--seed N]
 stores: ${BACKENDS.join(', ')}`;
 process.env.HOLDFAST_INSTALL_SERVERS ??= '1';
 const OUTAGE_CALLERS = 60;
@@ -47,6 +47,8 @@ interface Campaign {
   readonly parallel: number;
   /** Of each store. */
   readonly deaths: number;
+  /** By how many minutes half of the processes of a schedule are ahead. */
+  readonly ahead: number;
   /** One planted adapter; all of them unless set. */
   readonly adapter: string | undefined;
 }
@@ -119,12 +121,13 @@ async function runOutages({ minutes, kinds }: Campaign): Promise<boolean> {
  * Ten processes with clocks up to 5 s apart, a slot every second, kills, stops, and the store away
  * for a while.
  */
-async function runSchedules({ minutes, kinds, seed }: Campaign): Promise<boolean> {
+async function runSchedules({ minutes, kinds, seed, ahead }: Campaign): Promise<boolean> {
   let isGood = true;
   await withScript('test/support/schedule/worker.ts', async (script) => {
     for (const kind of SCHEDULE_STORES.filter((store) => kinds.includes(store))) {
-      log(`${kind}: schedules for ${minutes} min, seed ${seed}`);
-      const options = { kind, seed, script, forMs: minutes * 60_000, outageMs: SCHEDULE_OUTAGE_MS };
+      log(`${kind}: schedules for ${minutes} min, half of the clocks ${ahead} min ahead, seed ${seed}`);
+      const times = { forMs: minutes * 60_000, aheadMs: ahead * 60_000, outageMs: SCHEDULE_OUTAGE_MS };
+      const options = { kind, seed, script, ...times };
       const { verdict, problems, missing, summary } = await scheduleCampaign({ ...options, isStrict: true });
       log(`${kind}: ${summary}`);
       for (const problem of [...problems, ...missing].slice(0, 50)) log(`${kind}: ${problem}`);
@@ -199,6 +202,7 @@ function parse(): { what: string; campaign: Campaign } | null {
       runs: { type: 'string', default: '10' },
       parallel: { type: 'string', default: '2' },
       deaths: { type: 'string', default: '100' },
+      ahead: { type: 'string', default: '0' },
       adapter: { type: 'string' },
     },
   });
@@ -212,6 +216,7 @@ function parse(): { what: string; campaign: Campaign } | null {
     runs: Number(values.runs),
     parallel: Number(values.parallel),
     deaths: Number(values.deaths),
+    ahead: Number(values.ahead),
     locks: values.locks === undefined ? undefined : Number(values.locks),
     tasks: values.tasks === undefined ? undefined : Number(values.tasks),
   };

@@ -9,10 +9,11 @@ import { openRedis } from '../../src/stores/redis/open.ts';
 import { openSqlite } from '../../src/stores/sqlite/open.ts';
 import { faultyStore, type StoreCall } from '../../src/testing/index.ts';
 import { startBackend } from '../../src/torture/backends/start-backend.ts';
-import { SCHEDULE_STORES, type ScheduleStore } from '../support/schedule/campaign.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 
-const OPEN: Readonly<Record<ScheduleStore, (url: string) => Promise<Store>>> = {
+/** One of each kind of store with a queue. */
+const STORES = ['redis', 'postgres', 'sqlite', 'etcd'] as const;
+const OPEN: Readonly<Record<(typeof STORES)[number], (url: string) => Promise<Store>>> = {
   redis: (url) => openRedis(url),
   postgres: (url) => openPostgres(url),
   sqlite: (url) => openSqlite(url, {}),
@@ -91,7 +92,7 @@ async function measure(open: () => Promise<Store>, { missed, behindMs, runMs }: 
 }
 
 describe.concurrent('a process that does not run a slot', () => {
-  it.each(SCHEDULE_STORES)('sends little for it, and nothing between slots: %s', async (kind) => {
+  it.each(STORES)('sends little for it, and nothing between slots: %s', async (kind) => {
     await using backend = await startBackend(kind);
     const open = (): Promise<Store> => OPEN[kind](backend.url);
     const [skipped, late, waiting] = await Promise.all([

@@ -6,7 +6,7 @@ import { virtualClock } from '../../src/testing/index.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Every run of a schedule in so many days of virtual time, as `MM-DDTHH:MM` in UTC. */
+/** Every run of a schedule in this many days of virtual time, as `MM-DDTHH:MM` in UTC. */
 async function runsOf(expression: string, timeZone: string, from: string, days: number): Promise<string[]> {
   const clock = virtualClock({ wallMs: Date.parse(from) });
   const locks = createLocks(memoryStore({ clock }), { clock });

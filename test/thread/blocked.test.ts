@@ -50,7 +50,8 @@ async function open(store: StoreName): Promise<Locks> {
 describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (store) => {
   it('keeps its lock with renewals in a thread, until maxHoldMs, and loses it without', async () => {
     const locks = await open(store);
-    const names = ['thread:kept', 'thread:evicted', 'thread:capped', 'inline:lost'];
+    const untouched = ['thread:untouched evicted', 'inline:untouched'];
+    const names = ['thread:kept', 'thread:evicted', 'thread:capped', 'inline:lost', ...untouched];
     const process = await startBlocked(urls[store], { ttlMs: TTL_MS, blockMs: BLOCK_MS[store] }, names);
     const beginMs = Date.now();
     const grantedAt = async (name: string): Promise<[number, bigint]> => {
@@ -63,8 +64,10 @@ describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (st
     const lost = later(grantedAt('lost'));
     const capped = later(grantedAt('capped'));
     await sleep(TTL_MS);
-    const [holder] = (await locks.inspect('evicted')).holders;
-    expect(await locks.evict('evicted', { id: holder?.id ?? '' })).toBe(true);
+    for (const name of ['evicted', 'untouched evicted']) {
+      const [holder] = (await locks.inspect(name)).holders;
+      expect(await locks.evict(name, { id: holder?.id ?? '' })).toBe(true);
+    }
     const { found, atMs } = await process.report;
     expect(atMs - beginMs).toBeGreaterThan(BLOCK_MS[store] / 2);
     expect(found.kept).toMatchObject({ lost: null, isAborted: false, isAbortedLater: false });
@@ -76,6 +79,9 @@ describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (st
       isAborted: true,
       isAbortedLater: true,
     });
+    // Nothing was asked of these holds before the next turn.
+    expect(found['untouched evicted']).toMatchObject({ isAbortedLater: true });
+    expect(found.untouched).toMatchObject({ isAbortedLater: true });
     const how = store === 'advisory' || store === 'zookeeper' ? 'session' : 'expired';
     expect(found.lost).toMatchObject({ lost: how, remainingMs: 0, isAborted: true, isAbortedLater: true });
     expect(found.capped).toMatchObject({ lost: 'expired', remainingMs: 0, isAborted: true });
@@ -93,7 +99,7 @@ describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (st
     const { pid, report, exitCode } = await startBlocked(urls[store], times, ['thread:stopped']);
     process.kill(pid, 'SIGSTOP');
     const next = later(locks.mutex('stopped').acquire());
-    // The kernel of a stopped process still answers PostgreSQL, which keeps the lock meanwhile.
+    // The kernel of a paused process still answers PostgreSQL, which keeps the lock meanwhile.
     await (store === 'advisory' ? sleep(BLOCK_MS.advisory) : next);
     process.kill(pid, 'SIGCONT');
     const { found } = await report;

@@ -6,8 +6,15 @@ import { startBackend } from '../../../src/torture/backends/start-backend.ts';
 import { randomFrom } from '../../../src/torture/random.ts';
 import { countDeaths, type Harm, judge, type Run, type Span } from './runs.ts';
 
-/** The stores that remember and have a queue. */
-export const SCHEDULE_STORES = ['redis', 'postgres', 'sqlite', 'etcd'] as const satisfies BackendKind[];
+/** One of each kind of store that remembers. */
+export const SCHEDULE_STORES = [
+  'redis',
+  'postgres',
+  'sqlite',
+  'etcd',
+  'mysql',
+  'redlock',
+] as const satisfies BackendKind[];
 export type ScheduleStore = (typeof SCHEDULE_STORES)[number];
 
 export interface CampaignOptions {
@@ -18,7 +25,14 @@ export interface CampaignOptions {
   readonly script: string;
   /** How long the store is away, in the middle; a file cannot be. */
   readonly outageMs: number;
-  /** Whether every death must be made up for in time; else one, since a busy machine makes some late. */
+  /** Half of the processes are so far ahead of the others, besides the 5 s. */
+  readonly aheadMs?: number;
+  /**
+   * Whether every death must be made up for within the TTL and 2 s; else one, since a busy machine
+   * makes some late. That counts from the kill of a process in the middle of a run that was not
+   * finished, to the next run, while the store answers, other processes have the schedule, and none
+   * was harmed for `CALM_MS`.
+   */
   readonly isStrict: boolean;
   /** `naive`: a lock instead of a schedule. */
   readonly plant?: string;
@@ -36,8 +50,8 @@ const PROCESSES = 10;
 const CLOCKS_APART_MS = 5_000;
 const TTL_MS = 2_000;
 const RECOVERY_MS = TTL_MS + 2_000;
-/** A waiter that died delays its queue by up to 5 s: so long, and a little more, no process is harmed. */
-const CALM_MS = 5_500;
+/** A waiter that died delays its queue by up to 5 s: for a little longer, no process is harmed. */
+const QUIET_MS = 5_500;
 const CHAOS_MS = 5_000;
 /** The store is back, clients have to connect again, and waiters may have died. */
 const BACK_MS = 12_000;
@@ -45,7 +59,7 @@ const RUN_WAIT_MS = 5_000;
 /** A run that is killed is more telling than a process that waits. */
 const RUNNING_SHARE = 0.6;
 
-/** How long a campaign goes on, on a busy machine, until it has done enough. */
+/** How long a campaign may continue, on a busy machine, until it has done enough. */
 const PATIENCE_MS = 30_000;
 /**
  * The slots that have to be run of all that came: some pass while a run is longer than the
@@ -64,7 +78,9 @@ interface Member {
   isStopped: boolean;
 }
 
-/** Ten processes with clocks up to 5 s apart, a slot every second, kills and stops. Ends by itself. */
+/**
+ * Ten processes with clocks up to 5 s apart, a slot every second, kills and stops. Ends by itself.
+ */
 export async function scheduleCampaign(options: CampaignOptions): Promise<CampaignResult> {
   await using backend = await startBackend(options.kind);
   const route = await backend.route();
@@ -100,7 +116,9 @@ class Campaign {
   readonly #harms: Harm[] = [];
   readonly #outages: Span[] = [];
   readonly #problems: string[] = [];
-  /** From the kill of a process in a run, with no other fault about, to the next run with `once`. */
+  /**
+   * From the kill of a process in a run, with no other fault about, to the next run with `once`.
+   */
   readonly #recoveriesMs: number[] = [];
 
   constructor(url: string, options: CampaignOptions) {
@@ -118,7 +136,7 @@ class Campaign {
     for (let cycle = 0; ; cycle += 1) {
       await this.#harmFor(CHAOS_MS);
       if (cycle === 0 && store.canFail) await this.#fail(store);
-      await sleep(CALM_MS);
+      await sleep(QUIET_MS);
       await this.#killRunner();
       const isEnough = this.#missing(forMs).length === 0 && (isStrict || this.#isMadeUpFor());
       if (hostMs() > untilMs || (hostMs() > startedMs + forMs && isEnough)) break;
@@ -137,8 +155,8 @@ class Campaign {
   }
 
   #start(n: number): void {
-    const shiftMs = Math.round((n * CLOCKS_APART_MS) / (PROCESSES - 1));
-    const { script, plant = '' } = this.#options;
+    const { script, plant = '', aheadMs = 0 } = this.#options;
+    const shiftMs = Math.round((n * CLOCKS_APART_MS) / (PROCESSES - 1)) + (n % 2) * aheadMs;
     const args = [this.#url, shiftMs, TTL_MS, plant].map(String);
     const child = spawn(process.execPath, ['--unhandled-rejections=strict', script, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -199,7 +217,10 @@ class Campaign {
     if (word === 'r') run.releasedMs = atMs;
   }
 
-  /** Kills processes, or stops them for up to two TTLs. Others take the place of those that were killed. */
+  /**
+   * Kills processes, or stops them for up to two TTLs. Others take the place of those that were
+   * killed.
+   */
   async #harmFor(ms: number): Promise<void> {
     for (const endMs = hostMs() + ms; hostMs() < endMs; ) {
       await sleep(300 + this.#random() * 900);
@@ -234,7 +255,10 @@ class Campaign {
     member.child.kill('SIGCONT');
   }
 
-  /** With no other fault about, kills a process in the middle of a run and waits for the run that follows. */
+  /**
+   * With no other fault about, kills a process in the middle of a run and waits for the run that
+   * follows.
+   */
   async #killRunner(): Promise<void> {
     let member = this.#alive.find(isRunning);
     for (const endMs = hostMs() + RUN_WAIT_MS; member === undefined && hostMs() < endMs; ) {
@@ -244,6 +268,9 @@ class Campaign {
     if (member === undefined) return;
     const fromMs = hostMs();
     this.#kill(member);
+    // What it wrote before its end has been read by then.
+    await member.exited;
+    if (!isRunning(member)) return;
     while (hostMs() < fromMs + 2 * RECOVERY_MS && !this.#hasRunSince('once', fromMs)) await sleep(20);
     const next = this.#runs.find((run) => run.schedule === 'once' && run.startedMs > fromMs);
     this.#recoveriesMs.push((next?.startedMs ?? Number.POSITIVE_INFINITY) - fromMs);

@@ -1,6 +1,9 @@
 import { Ledger } from '../torture/ledger.ts';
 
-/** One run of a schedule, as its process has written it down. Times are the host's monotonic clock, in ms. */
+/**
+ * One run of a schedule, as its process has written it down. Times are the host's monotonic clock,
+ * in ms.
+ */
 export interface Run {
   readonly schedule: 'skip' | 'once';
   readonly slotMs: number;
@@ -16,7 +19,7 @@ export interface Run {
   releasedMs: number | null;
 }
 
-/** What was done to a process: killed, or stopped for a while. */
+/** What was done to a process: killed, or paused for a while. */
 export interface Harm {
   readonly kind: 'kill' | 'stop';
   readonly worker: number;
@@ -46,7 +49,7 @@ export function countDeaths(runs: readonly Run[], harms: readonly Harm[]): numbe
 
 const overlap = (a: Span, b: Span): boolean => a.fromMs < b.toMs && b.fromMs < a.toMs;
 
-/** The process was killed or stopped in the middle of the run. */
+/** The process was killed or paused in the middle of the run. */
 function isDeath(run: Run, harm: Harm): boolean {
   const endedMs = run.returnedMs ?? run.lostMs ?? Number.POSITIVE_INFINITY;
   return harm.worker === run.worker && harm.fromMs > run.startedMs && harm.fromMs < endedMs;

@@ -31,13 +31,13 @@ export interface BlockedProcess {
 
 const running = new Set<ChildProcess>();
 afterAll(() => {
-  // Also those that a failed test has left stopped.
+  // Also the ones that a failed test has left paused.
   for (const child of running) child.kill('SIGKILL');
 });
 
 /**
- * Starts a process that holds these locks (`thread:NAME`, `inline:NAME`). Resolves when it holds them,
- * and blocks.
+ * Starts a process that holds these locks (`thread:NAME`, `inline:NAME`). Resolves when it holds
+ * them, and blocks.
  */
 export async function startBlocked(
   url: string,
