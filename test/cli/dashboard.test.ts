@@ -79,7 +79,7 @@ describe.concurrent('holdfast dashboard', () => {
     expect(await session(url, { cookie })).toMatchObject([200, { role: 'operate', store: 'sqlite' }]);
     expect((await session(url, { cookie: `${cookie}x` }))[0]).toBe(403);
 
-    // Enter prints another URL. It opens a session of its own, and the first session goes on.
+    // Enter prints another URL. It opens a session of its own, and the first session continues.
     command.child.stdin?.write('\n');
     await eventually('a second URL', () => urls().length === 2);
     const second = await signIn(urls()[1]);

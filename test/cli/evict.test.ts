@@ -52,7 +52,7 @@ describe.concurrent('evict without a terminal', () => {
     const permits = 1_000;
     const workers = locks.semaphore('many', { permits });
     await Promise.all(Array.from({ length: permits }, () => workers.acquire()));
-    // Having waited for a lock, this process is subscribed, and is told of an eviction at once.
+    // Having waited for a lock, this process is subscribed, and is notified of an eviction at once.
     const first = await locks.mutex('other').acquire();
     const second = locks.mutex('other').acquire();
     await eventually('waits', async () => (await locks.inspect('other')).waiters.length === 1);

@@ -34,7 +34,7 @@ interface Family {
   lastActiveMs(): number;
 }
 
-/** A command with a child that goes on working. Both ignore SIGTERM unless `obeysTerm`. */
+/** A command with a child that keeps working. Both ignore SIGTERM unless `obeysTerm`. */
 async function startFamily(terms: readonly string[], obeysTerm = false): Promise<Family> {
   const { path, env } = makeDatabase();
   const name = 'job';
@@ -165,7 +165,8 @@ describe.concurrent('the command never continues without the lock', () => {
       /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${family.pids[0]}/status`, 'utf8'))?.[1],
     );
     expect(parent).not.toBe(family.running.child.pid);
-    // The command runs before the guard has said so. A signal that arrives came after that message.
+    // The command runs before the guard has reported it. A signal that arrives came after that
+    // report.
     family.running.child.kill('SIGUSR1');
     await family.running.printed('heard');
     process.kill(parent, 'SIGKILL');

@@ -53,7 +53,7 @@ describe('a pipe with a slow reader', () => {
   });
 
   it('does not keep a watch that a signal ends', async () => {
-    // The reader goes on for as long as the standard input is open.
+    // The reader continues for as long as the standard input is open.
     const line = 'exec 3<&0; exec holdfast watch --json < /dev/null > >(head -c 1 >&2; read -r _ <&3)';
     const shellEnv = { ...process.env, ...env, PATH: await pathWithHoldfast() };
     const child = spawn('bash', ['-c', line], { env: shellEnv, stdio: ['pipe', 'ignore', 'pipe'] });

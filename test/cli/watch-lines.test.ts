@@ -41,7 +41,7 @@ describe('watch in a pipe', () => {
     const { code, stdout, stderr } = await watching.result();
     expect({ code: code ?? 143, stderr }).toEqual({ code: 143, stderr: '' });
     expect(stdout).not.toContain('other');
-    // The hold, the waiter, the handoff in two lines, the finished run: whatever was renewed meanwhile.
+    // The hold, the waiter, the handoff in two lines, the finished run. Renewals print nothing.
     expect(stdout.trimEnd().split('\n')).toHaveLength(5);
     for (const line of stdout.trimEnd().split('\n'))
       expect(line).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z {2}(held|waiting|gone|done) /);

@@ -174,7 +174,7 @@ describe('a candidate', () => {
     await stopped;
   });
 
-  /** A leader whose work ends `worksForMs` after it was told to, and a second candidate. */
+  /** A leader whose work ends `worksForMs` after it was asked to, and a second candidate. */
   async function standing(worksForMs: number) {
     const { locks, clock } = makeWorld();
     const history: string[] = [];

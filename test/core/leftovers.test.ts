@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createLocks, type Hold } from '../../src/index.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
-/** A store that counts the watches that nobody has given up. */
+/** A store that counts the watches that are still open. */
 function counting() {
   const world = makeWorld();
   let open = 0;

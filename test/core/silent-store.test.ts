@@ -4,7 +4,7 @@ import type { StoreCall, StoreVerb, VirtualClock } from '../../src/testing/index
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
-/** A world whose store stops answering these calls when told to. */
+/** A world whose store can be made to stop answering these calls. */
 function makeQuietable(verbs: readonly StoreVerb[], options: LocksOptions = {}) {
   const { faulty, clock } = makeWorld();
   let isSilent = false;

@@ -5,7 +5,7 @@ import { ManualNetwork } from '../simulation/manual-network.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 /**
- * A process whose messages move only when the test moves them, and one beside it that is always
+ * A process whose messages move only when the test moves them, and another process that is always
  * connected.
  */
 function makeLink() {
@@ -199,7 +199,7 @@ describe('after a jump of the clocks', () => {
     const { signal } = hold;
     down = true;
     await clock.advance(500);
-    // The host sleeps for 25 s: no timer runs, but the store's time does.
+    // The host is suspended for 25 s: no timer runs, but the store's clock does.
     clock.jumpWall(25_000);
     await store.renew(hold, { ttlMs: 4_500 });
     const next = outcomeOf(others().mutex('a').acquire({ waitMs: 60_000 }));

@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { openEtcd } from '../../src/stores/etcd/open.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { later } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
-import { type Certificates, makeCertificates, makeSigningKeys } from './certificates.ts';
-import { cleanups } from './cleanup.ts';
+import { type Certificates, makeCertificates, makeSigningKeys } from './support/certificates.ts';
 
 /** Clusters with authentication. */
 const atTheEnd = cleanups();

@@ -5,7 +5,7 @@ import { createLocks, type Locks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { startEtcdctl } from '../support/servers/etcd.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { startOneMember } from './one-member.ts';
+import { startOneMember } from './support/one-member.ts';
 
 /**
  * `etcdctl lock` uses Go's `concurrency.Mutex`. With the prefix '' it shares locks with the store.
@@ -49,7 +49,7 @@ function lockWithEtcdctl(name: string, ...options: string[]): Theirs {
   };
 }
 
-/** Resolves when so many wait: etcdctl needs some time to start. */
+/** Resolves when this many wait: etcdctl needs some time to start. */
 const waitersOf = (locks: Locks, name: string, count: number): Promise<void> =>
   eventually(`${count} wait`, async () => (await locks.inspect(name)).waiters.length === count);
 

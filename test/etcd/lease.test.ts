@@ -4,9 +4,9 @@ import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { Lease } from '../../src/stores/etcd/lease.ts';
 import { secondsFor } from '../../src/stores/etcd/lease-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { later } from '../support/waiting/eventually.ts';
-import { cleanups } from './cleanup.ts';
 
 describe('the time left of a lease', () => {
   const clock = virtualClock();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ClaimRequest, Mode, Store } from '../../src/store/store.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
-import { startOneMember } from './one-member.ts';
+import { startOneMember } from './support/one-member.ts';
 
 /** Claims that need several transactions, and what happens between those. */
 const EXCLUSIVE: Mode = { kind: 'exclusive' };
@@ -55,7 +55,7 @@ const queueLength = async (name: string): Promise<number> =>
     ).count,
   );
 
-/** Every call of the result resolves once it was called so many times. */
+/** Every call of the result resolves when it has been called this many times. */
 function meeting(size: number): () => Promise<void> {
   let [come, go] = [0, (): void => {}];
   const all = new Promise<void>((resolve) => {

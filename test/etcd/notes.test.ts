@@ -4,7 +4,7 @@ import type { ClaimOutcome, Store } from '../../src/store/store.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { request } from '../../src/testing/store-case.ts';
 import { eventually } from '../support/waiting/eventually.ts';
-import { startOneMember } from './one-member.ts';
+import { startOneMember } from './support/one-member.ts';
 
 /**
  * A note that changes, such as that of a `once` that is done, concerns every waiter of the lock.

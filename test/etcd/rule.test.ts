@@ -2,8 +2,8 @@ import { beforeAll } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { describeRule } from '../support/conformance/grant-rule.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { startEtcdCluster } from '../support/servers/etcd.ts';
-import { cleanups } from './cleanup.ts';
 
 const atTheEnd = cleanups();
 let stores: readonly [Store, Store];

@@ -4,9 +4,9 @@ import { counted } from '../../bench/etcd/counted.ts';
 import { createLocks, type Locks, type LocksOptions } from '../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
 import { permits, request } from '../../src/testing/store-case.ts';
-import { later } from '../support/waiting/eventually.ts';
+import { later, until } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
-import { startOneMember } from './one-member.ts';
+import { startOneMember } from './support/one-member.ts';
 
 /**
  * Behaviour that only this store has: shared leases, watches, and times that the store enforces.
@@ -27,14 +27,8 @@ async function keysOf(name: string): Promise<{ key: string; lease: string }[]> {
   return kvs.map((kv) => ({ key: kv.key.toString(), lease: kv.lease }));
 }
 
-async function until(what: string, isSo: () => Promise<boolean> | boolean, budgetMs = 15_000): Promise<void> {
-  for (const end = performance.now() + budgetMs; performance.now() < end; await sleep(25))
-    if (await isSo()) return;
-  expect.fail(what);
-}
-
 describe.concurrent('leases', () => {
-  // The longest test comes first, so that the others run beside it.
+  // The longest test comes first, so that the others run during it.
   for (const { ttlMs, seconds } of [
     { ttlMs: 60_000, seconds: 5 },
     { ttlMs: 1_000, seconds: 2 },

@@ -32,7 +32,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** A service that answers when it is told to, with the number of the answer. */
+/** A service that answers on request of the test, with the number of the answer. */
 function patientService() {
   const waiting: (() => void)[] = [];
   let answers = 0;

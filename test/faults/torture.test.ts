@@ -18,7 +18,7 @@ async function shortly(kind: BackendKind, changes: Changes = {}): Promise<Tortur
   return await torture({ kind, nodes, seed, forMs: FOR_MS, ...changes, script: compiled(WORKER) });
 }
 
-// One group, so that the tests that mostly wait run beside those that work.
+// One group, so that the tests that mostly wait run together with the busy ones.
 describe.concurrent('torture', () => {
   it.each(BACKENDS)(
     'kills, stops, failing connections and restarts break nothing on %s',

@@ -1,12 +1,15 @@
 import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Backend } from '../../src/torture/backends/backend.ts';
+import { startBackend } from '../../src/torture/backends/start-backend.ts';
 import { startSharedRedis } from '../../src/torture/servers/redis.ts';
 import type { Server } from '../../src/torture/servers/server.ts';
 import { BUNDLERS, type Bundler, FORMATS, type Format, makeBundles } from '../support/package/bundlers.ts';
 import { installPackage } from '../support/package/installed-package.ts';
 import { publicEntries } from '../support/package/public-entries.ts';
 import { makeScratch, repository, startNode } from '../support/package/staged-package.ts';
+import { type MysqlServer, startSharedMysql } from '../support/servers/mysql.ts';
 import { type PostgresServer, startSharedPostgres } from '../support/servers/postgres.ts';
 
 const entries = publicEntries();
@@ -32,18 +35,28 @@ const lock = async (locks) => {
   process.exit();
 })();`;
 const ENTRY_COUNT = entries.length;
-/** Bundlers take seconds of processor time, and other test files run beside this one. */
+/** Bundlers take seconds of processor time, and other test files run at the same time. */
 const LIMIT_MS = 180_000;
 
 const installed = installPackage();
 const elsewhere = makeScratch();
 let redis: Server;
 let postgres: PostgresServer;
+let mysql: MysqlServer;
+let etcd: Backend;
+let zookeeper: Backend;
 beforeAll(async () => {
-  [redis, postgres] = await Promise.all([startSharedRedis(), startSharedPostgres()]);
+  [redis, postgres, mysql, etcd, zookeeper] = await Promise.all([
+    startSharedRedis(),
+    startSharedPostgres(),
+    startSharedMysql(),
+    startBackend('etcd'),
+    startBackend('zookeeper'),
+  ]);
 });
 afterAll(async () => {
-  await Promise.all([redis.stop(), postgres.stop()]);
+  await Promise.all([redis.stop(), postgres.stop(), mysql.stop()]);
+  await Promise.all([etcd[Symbol.asyncDispose](), zookeeper[Symbol.asyncDispose]()]);
   installed[Symbol.dispose]();
   elsewhere[Symbol.dispose]();
 });
@@ -81,6 +94,7 @@ describe('a bundle of every entry', () => {
   const bare = projectWith('bare', []);
   const full = projectWith('full', ['ioredis', 'pg', 'libsql', 'etcd3', 'node-zookeeper-client']);
   const others = projectWith('others', ['redis', 'postgres']);
+  const third = projectWith('third', ['mysql2', 'etcd3', 'node-zookeeper-client']);
   /** One database each: the bundles run at once, and each of them makes its tables. */
   const urls = async (): Promise<[string, string]> => [redis.url, await postgres.createDatabase()];
 
@@ -95,7 +109,9 @@ describe('a bundle of every entry', () => {
     LIMIT_MS,
   );
 
-  /** What runs where there is no `node_modules`. The page on installing says why the others do not. */
+  /**
+   * What runs where there is no `node_modules`. The page on installing says why the others do not.
+   */
   const STANDALONE: Record<Bundler, Record<Format, readonly [redis: boolean, postgres: boolean]>> = {
     esbuild: { esm: [false, false], cjs: [true, true] },
     webpack: { esm: [true, true], cjs: [true, true] },
@@ -124,6 +140,29 @@ describe('a bundle of every entry', () => {
           withRedis ? 'bigint' : MISSING.redis,
           withPostgres ? 'bigint' : MISSING.postgres,
         ]);
+      }
+    },
+    LIMIT_MS,
+  );
+
+  type Standalone = readonly [mysql: boolean, etcd: boolean, zookeeper: boolean];
+  const OTHERS_STANDALONE: Record<Bundler, Record<Format, Standalone>> = {
+    esbuild: { esm: [false, false, false], cjs: [true, false, true] },
+    webpack: { esm: [true, false, true], cjs: [true, false, true] },
+    rollup: { esm: [false, false, false], cjs: [false, false, false] },
+  };
+  it.concurrent.each(BUNDLERS)(
+    '%s: works with mysql2, etcd3 and node-zookeeper-client, and contains what the bundler can take',
+    async (bundler) => {
+      const bundles = await makeBundles(bundler, third, PROGRAM);
+      const missing = [MISSING.mysql, MISSING.etcd, MISSING.zookeeper];
+      for (const format of FORMATS) {
+        const asked = [await mysql.createDatabase(), etcd.url, zookeeper.url];
+        const works = asked.map(() => 'bigint');
+        expect(await run(bundles[format], asked), format).toEqual([ENTRY_COUNT, 'bigint', ...works]);
+        const contained = OTHERS_STANDALONE[bundler][format].map((is, n) => (is ? 'bigint' : missing[n]));
+        const alone = await run(moved(bundles[format]), asked);
+        expect(alone, `${format} alone`).toEqual([ENTRY_COUNT, 'bigint', ...contained]);
       }
     },
     LIMIT_MS,

@@ -21,8 +21,8 @@ const WAIT_MS = 2_000;
 
 /** A section that runs under the lock until `end`. */
 interface Section {
-  /** Whether the library has told the section that the lock is lost. */
-  isTold(): boolean;
+  /** Whether the library has notified the section that the lock is lost. */
+  isNotified(): boolean;
   end(): void;
 }
 
@@ -51,7 +51,7 @@ function latch(): { opened: Promise<void>; open: () => void } {
 /** A section with an AbortSignal. */
 async function underSignal(signal: AbortSignal, onHeld: (section: Section) => void): Promise<void> {
   const { opened, open } = latch();
-  onHeld({ isTold: () => signal.aborted, end: open });
+  onHeld({ isNotified: () => signal.aborted, end: open });
   await opened;
 }
 
@@ -94,14 +94,14 @@ const CONTENDERS: readonly Contender[] = [
     column: 'redis-semaphore 5',
     keyOf: (lock) => `mutex:${lock}`,
     run: async (client, lock, onHeld) => {
-      let isTold = false;
+      let isNotified = false;
       const onLockLost = (): void => {
-        isTold = true;
+        isNotified = true;
       };
       const mutex = new Mutex(client as never, lock, { lockTimeout: TTL_MS, onLockLost });
       await mutex.acquire();
       const { opened, open } = latch();
-      onHeld({ isTold: () => isTold, end: open });
+      onHeld({ isNotified: () => isNotified, end: open });
       await opened;
       await mutex.release();
     },
@@ -133,8 +133,9 @@ const CONTENDERS: readonly Contender[] = [
       const held = verrou(connection).createLock(lock, TTL_MS);
       await held.acquire({ retry: { timeout: 20_000 } });
       const { opened, open } = latch();
-      // It has no signal and no callback. A program can only ask whether the time that it asked for is over.
-      onHeld({ isTold: () => false, end: open });
+      // It has no signal and no callback. A program can only ask whether the time that it asked for
+      // is over.
+      onHeld({ isNotified: () => false, end: open });
       await opened;
       await held.release();
     },
@@ -176,7 +177,7 @@ function counted(client: Redis): Redis & { sent: number } {
 interface Facts {
   readonly commandsWhileWaiting: number;
   readonly isRenewed: boolean;
-  readonly isTold: boolean;
+  readonly isNotified: boolean;
 }
 
 async function factsOf(contender: Contender): Promise<Facts> {
@@ -207,12 +208,12 @@ async function factsOf(contender: Contender): Promise<Facts> {
   const { section, client } = await start(contender, lock);
   await stage.admin.set(key, 'another program', 'PX', 60_000);
   await sleep(BEYOND_TTL_MS);
-  const isTold = section.isTold();
+  const isNotified = section.isNotified();
   section.end();
   await stage.admin.del(key);
   await sleep(50);
   client.disconnect();
-  return { commandsWhileWaiting, isRenewed, isTold };
+  return { commandsWhileWaiting, isRenewed, isNotified };
 }
 
 const WAITERS = 8;
@@ -280,7 +281,7 @@ async function givesFence(contender: Contender): Promise<boolean> {
   return [...(one?.keys() ?? [])].some(isRising);
 }
 
-/** A waiter that is woken asks now and then all the same, in case a wake-up was lost. */
+/** A waiter that is woken still asks now and then, in case a wake-up was lost. */
 const WOKEN_MAX = 5;
 
 it('the table of the README says what the libraries do', { timeout: 120_000 }, async () => {
@@ -297,7 +298,7 @@ it('the table of the README says what the libraries do', { timeout: 120_000 }, a
   );
   expect(rowOf('renews the lock while the section runs')).toEqual(facts.map((each) => yes(each.isRenewed)));
   expect(rowOf('tells the section that the lock was taken away')).toEqual(
-    facts.map((each) => yes(each.isTold)),
+    facts.map((each) => yes(each.isNotified)),
   );
   expect(rowOf('serves waiters in order')).toEqual((await Promise.all(CONTENDERS.map(isInOrder))).map(yes));
   const fences: boolean[] = [];

@@ -34,7 +34,7 @@ const OPTIONS = {
   types: ['node'],
 };
 
-/** A project beside the staged package, with every client library that is installed here. */
+/** A project next to the staged package, with every client library that is installed here. */
 beforeAll(() => {
   const modules = join(scratch.folder, 'node_modules');
   mkdirSync(join(modules, 'holdfast'), { recursive: true });

@@ -7,7 +7,7 @@ import { repository, startNode } from '../support/package/staged-package.ts';
 const installed = installPackage();
 afterAll(() => installed[Symbol.dispose]());
 const modules = join(repository, 'node_modules');
-/** Test runners compile and start slowly while other test files run beside this one. */
+/** Test runners compile and start slowly while other test files run at the same time. */
 const LIMIT_MS = 180_000;
 
 /** Stays away, to be missed. */
@@ -38,7 +38,9 @@ function makeProject(name: string, files: Readonly<Record<string, string>>): str
   return project;
 }
 
-/** The same in every language and runner. Errors are compared by class, so two instances would fail. */
+/**
+ * The same in every language and runner. Errors are compared by class, so two instances would fail.
+ */
 const BODY = `
   const clock = virtualClock();
   const store = memoryStore({ clock });

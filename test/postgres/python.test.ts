@@ -10,7 +10,9 @@ import { LeaseStage, request } from './support/lease-stage.ts';
 const PYTHON = '/usr/bin/python3';
 const EXAMPLE = fileURLToPath(new URL('../../examples/postgres-lease.py', import.meta.url));
 
-/** Takes the lock, says so, and releases it when a line comes, or goes on until the lock is lost. */
+/**
+ * Takes the lock, reports it, and releases it after a line of input, or holds it until it is lost.
+ */
 const PROGRAM = `
 import importlib.util, sys, time, psycopg2
 spec = importlib.util.spec_from_file_location("lease", sys.argv[1])
@@ -50,7 +52,9 @@ afterAll(() => stage[Symbol.asyncDispose]());
 it('is on the page of the store', () => {
   const page = readFileSync(new URL('../../docs/stores/postgres.md', import.meta.url), 'utf8');
   // After the text about the file.
-  const program = readFileSync(EXAMPLE, 'utf8').replace(/^""".*?"""/s, '').trim();
+  const program = readFileSync(EXAMPLE, 'utf8')
+    .replace(/^""".*?"""/s, '')
+    .trim();
   expect(page).toContain(`\`\`\`python\n${program}\n\`\`\``);
 });
 

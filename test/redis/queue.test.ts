@@ -176,7 +176,7 @@ it('a paused waiter delays the queue by a few seconds, and not by its lease', as
   await hold.release();
   const next = await pending;
   expect(performance.now() - startedMs).toBeLessThan(20_000);
-  // The stopped waiter goes on, finds that its turn is over, and waits again.
+  // The paused waiter resumes, finds that its turn is over, and waits again.
   worker.kill('SIGCONT');
   await next.release();
   const held = await worker.said('held');

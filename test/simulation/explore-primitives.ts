@@ -1,14 +1,5 @@
-import {
-  type Candidate,
-  createLocks,
-  type Hold,
-  type Locks,
-  memoryStore,
-  type Store,
-} from '../../src/index.ts';
-import { type VirtualClock, virtualClock } from '../../src/testing/index.ts';
-import { SeededRandom, seedOf } from '../../src/testing/simulation/seeded-random.ts';
-import { ManualNetwork } from './manual-network.ts';
+import { type Candidate, createLocks, type Hold, type Locks } from '../../src/index.ts';
+import { SeededRun } from './seeded-run.ts';
 import { takeSteps } from './violation.ts';
 
 /** A hold on one lock or on several. */
@@ -33,8 +24,8 @@ export type Tally = Record<'held' | 'lost' | 'elected' | 'led' | 'ran' | 'closed
 
 /**
  * One interleaving, chosen by the seed, of several locks at once, candidates, leaders, once-only
- * runs, rate limits and closing, over three processes whose messages are late or lost. Throws at the
- * first violation, when something is stuck, and when something is left at the end.
+ * runs, rate limits and closing, over three processes whose messages are late or lost. Throws at
+ * the first violation, when something is stuck, and when something is left at the end.
  */
 export async function explorePrimitives(seed: number, leftOut?: ReadonlySet<string>): Promise<Tally> {
   const run = new Run(seed);
@@ -42,15 +33,8 @@ export async function explorePrimitives(seed: number, leftOut?: ReadonlySet<stri
   return run.tally;
 }
 
-class Run {
-  readonly trace: string[] = [];
+class Run extends SeededRun {
   readonly tally: Tally = { held: 0, lost: 0, elected: 0, led: 0, ran: 0, closed: 0 };
-  readonly #seed: number;
-  /** Each step has its own, so that a step which is left out changes no other. */
-  #random: SeededRandom;
-  readonly #clock: VirtualClock;
-  readonly #store: Store;
-  readonly #network: ManualNetwork;
   readonly #processes: Locks[];
   readonly #closed = new Set<Locks>();
   readonly #held = new Set<Held>();
@@ -65,14 +49,10 @@ class Run {
   #isMemoryUnsure = false;
 
   constructor(seed: number) {
-    this.#seed = seed;
-    this.#random = new SeededRandom(seed);
-    this.#clock = virtualClock({ seed });
-    this.#store = memoryStore({ clock: this.#clock });
-    this.#network = new ManualNetwork(this.#store);
+    super(seed);
     this.#processes = ['p1', 'p2', 'p3'].map((owner) => {
-      const ttlMs = this.#random.pick([500, 2_000, 5_000]);
-      const locks = createLocks(this.#network.connect(owner), { clock: this.#clock, owner, ttlMs });
+      const ttlMs = this.random.pick([500, 2_000, 5_000]);
+      const locks = createLocks(this.network.connect(owner), { clock: this.clock, owner, ttlMs });
       // The outcome is unknown, and an unanswered renewal may arrive last and shorten the record.
       for (const event of ['releaseFailed', 'renewFailed'] as const) {
         locks.on(event, ({ name }) => {
@@ -84,23 +64,23 @@ class Run {
   }
 
   async step(step: string): Promise<void> {
-    this.#random = new SeededRandom(seedOf(this.#seed, step));
-    const roll = this.#random.roll();
-    if (this.#network.messages.length > 0 && roll < 0.6) {
-      const message = this.#network.take(this.#random.below(this.#network.messages.length));
-      const isLost = this.#random.chance(0.1);
+    this.beginStep(step);
+    const roll = this.random.roll();
+    if (this.network.messages.length > 0 && roll < 0.6) {
+      const message = this.network.take(this.random.below(this.network.messages.length));
+      const isLost = this.random.chance(0.1);
       this.trace.push(`${isLost ? 'lose' : 'deliver'} ${message.process} ${message.kind} ${message.label}`);
       if (isLost) message.lose();
       else message.deliver();
     } else if (roll < 0.8) this.#act();
     else await this.#passTime();
-    await this.#clock.settle();
+    await this.clock.settle();
     this.#check();
   }
 
   /**
-   * Faults stop, every message is delivered, every user finishes and every process closes: no caller
-   * may be stuck and nothing may be left.
+   * Faults stop, every message is delivered, every user finishes and every process closes: no
+   * caller may be stuck and nothing may be left.
    */
   async quiesce(): Promise<void> {
     for (const candidate of this.#candidates.splice(0)) this.#follow('stop', candidate.stop());
@@ -109,45 +89,45 @@ class Run {
       if (round === 40) for (const each of [...this.#aborts]) each.abort(new Error('the end'));
       if (round === 45)
         for (const locks of this.#processes) this.#follow('close', locks.close({ drainMs: 1_000 }));
-      while (this.#network.messages.length > 0) {
-        this.#network.take(0).deliver();
-        await this.#clock.settle();
+      while (this.network.messages.length > 0) {
+        this.network.take(0).deliver();
+        await this.clock.settle();
         this.#check();
       }
-      await this.#clock.advance(250);
+      await this.clock.advance(250);
       this.#check();
     }
     if (this.#pending.size > 0) throw new Error(`stuck: ${[...this.#pending.values()].join(', ')}`);
-    for await (const name of this.#store.list('')) {
+    for await (const name of this.store.list('')) {
       // A finished run and a permit of a rate limit are left on purpose.
       if (!/^(?:once|rate)\W/.test(name)) throw new Error(`left in the store: ${name}`);
     }
   }
 
   #act(): void {
-    const locks = this.#random.pick(this.#processes);
-    const roll = this.#random.roll();
+    const locks = this.random.pick(this.#processes);
+    const roll = this.random.roll();
     if (roll < 0.35) this.#takeAll(locks);
-    else if (roll < 0.5 && this.#byHand.length > 0) this.#giveBack(this.#random.pick(this.#byHand));
+    else if (roll < 0.5 && this.#byHand.length > 0) this.#giveBack(this.random.pick(this.#byHand));
     else if (roll < 0.58) this.#once(locks);
     else if (roll < 0.68) this.#stand(locks);
     else if (roll < 0.75) this.#lead(locks);
     else if (roll < 0.8) this.#limit(locks);
     else if (roll < 0.85) this.#withLock(locks);
     else if (roll < 0.9 && this.#candidates.length > 0) {
-      const [candidate] = this.#candidates.splice(this.#random.below(this.#candidates.length), 1);
+      const [candidate] = this.#candidates.splice(this.random.below(this.#candidates.length), 1);
       if (candidate !== undefined) this.#follow('stop', candidate.stop());
     } else if (roll < 0.92 && this.#closed.size < 2) this.#close(locks);
-    else if (this.#aborts.size > 0) this.#random.pick([...this.#aborts]).abort(new Error('aborted'));
+    else if (this.#aborts.size > 0) this.random.pick([...this.#aborts]).abort(new Error('aborted'));
   }
 
   #takeAll(locks: Locks): void {
-    const lock = locks.all([this.#random.pick(NAMES), this.#random.pick(NAMES)], {
-      maxHoldMs: this.#random.pick([Number.POSITIVE_INFINITY, 300, 3_000]),
+    const lock = locks.all([this.random.pick(NAMES), this.random.pick(NAMES)], {
+      maxHoldMs: this.random.pick([Number.POSITIVE_INFINITY, 300, 3_000]),
       signal: this.#signal(),
     });
-    const waitMs = this.#random.pick([0, 400, 20_000]);
-    const taking = this.#random.chance(0.3) ? lock.tryAcquire() : lock.acquire({ waitMs });
+    const waitMs = this.random.pick([0, 400, 20_000]);
+    const taking = this.random.chance(0.3) ? lock.tryAcquire() : lock.acquire({ waitMs });
     this.#follow(
       'all',
       taking.then((hold) => {
@@ -157,7 +137,7 @@ class Run {
   }
 
   #withLock(locks: Locks): void {
-    const name = this.#random.pick(NAMES);
+    const name = this.random.pick(NAMES);
     const work = locks.withLock(name, (hold) => this.#workUnder(hold, name), {
       waitMs: 400,
       signal: this.#signal(),
@@ -169,14 +149,14 @@ class Run {
     const run = async (hold: Hold): Promise<void> => {
       this.tally.ran += 1;
       if (this.#rememberedAtMs !== null && !this.#isMemoryUnsure)
-        this.#fail(`ran again ${this.#clock.monotonicMs() - this.#rememberedAtMs} ms after it was done`);
+        this.#fail(`ran again ${this.clock.monotonicMs() - this.#rememberedAtMs} ms after it was done`);
       await this.#workUnder(hold, 'once');
     };
     const running = locks.once('job', run, { rememberMs: FOREVER_MS, signal: this.#signal() });
     this.#follow(
       'once',
       running.then(({ ran }) => {
-        if (ran) this.#rememberedAtMs = this.#clock.monotonicMs();
+        if (ran) this.#rememberedAtMs = this.clock.monotonicMs();
       }),
     );
   }
@@ -190,9 +170,9 @@ class Run {
       if (terms > 1) this.#fail('two terms of one candidate overlap');
       this.#rise('office', term.fence);
       // Some end late.
-      await this.#pause(1_000, this.#random.chance(0.5) ? term.signal : undefined);
+      await this.#pause(1_000, this.random.chance(0.5) ? term.signal : undefined);
       terms -= 1;
-      if (this.#random.chance(0.1)) throw new Error('tired of it');
+      if (this.random.chance(0.1)) throw new Error('tired of it');
     };
     // Without `onLost`, each error would be a process warning.
     this.#candidates.push(locks.election('office').start({ onElected, onLost: () => {} }));
@@ -217,20 +197,20 @@ class Run {
   #close(locks: Locks): void {
     this.#closed.add(locks);
     this.tally.closed += 1;
-    this.#follow('close', locks.close({ drainMs: this.#random.pick([0, 1_000]) }));
+    this.#follow('close', locks.close({ drainMs: this.random.pick([0, 1_000]) }));
   }
 
   async #passTime(): Promise<void> {
-    const ms = this.#random.pick([1, 30, 150, 500, 1_200, 6_000]);
+    const ms = this.random.pick([1, 30, 150, 500, 1_200, 6_000]);
     this.trace.push(`pass ${ms}`);
-    if (this.#random.chance(0.05)) this.#clock.jumpWall(this.#random.pick([-FOREVER_MS, FOREVER_MS]));
-    else await (this.#random.chance(0.1) ? this.#clock.stall(ms) : this.#clock.advance(ms));
+    if (this.random.chance(0.05)) this.clock.jumpWall(this.random.pick([-FOREVER_MS, FOREVER_MS]));
+    else await (this.random.chance(0.1) ? this.clock.stall(ms) : this.clock.advance(ms));
   }
 
   /** A hold that ends when the function returns. */
   async #workUnder(hold: Hold, name: string): Promise<void> {
     const held = this.#take(hold, [name], false, () => hold.fence);
-    await this.#pause(this.#random.pick([1, 300, 3_000]), hold.signal);
+    await this.#pause(this.random.pick([1, 300, 3_000]), hold.signal);
     this.#held.delete(held);
   }
 
@@ -275,7 +255,7 @@ class Run {
 
   #pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
-      this.#clock.startTimer(ms, resolve);
+      this.clock.startTimer(ms, resolve);
       signal?.addEventListener('abort', () => resolve(), { once: true });
     });
   }

@@ -1,9 +1,7 @@
-import { createLocks, type Hold, type Lockable, memoryStore, type Store } from '../../src/index.ts';
+import { createLocks, type Hold, type Lockable } from '../../src/index.ts';
 import { capacityOf, weightOf } from '../../src/store/grant-rule.ts';
 import type { Mode } from '../../src/store/store.ts';
-import { type VirtualClock, virtualClock } from '../../src/testing/index.ts';
-import { SeededRandom, seedOf } from '../../src/testing/simulation/seeded-random.ts';
-import { ManualNetwork } from './manual-network.ts';
+import { SeededRun } from './seeded-run.ts';
 import { takeSteps } from './violation.ts';
 
 /** A hold in the simulation, from its grant until its user releases it. */
@@ -40,16 +38,9 @@ export async function explore(seed: number, leftOut: ReadonlySet<string> = new S
   return { trace: run.trace.join('\n'), holds: run.holds, losses: run.losses };
 }
 
-class Run {
-  readonly trace: string[] = [];
+class Run extends SeededRun {
   holds = 0;
   losses = 0;
-  readonly #seed: number;
-  /** Each step has its own, so that a step which is left out changes no other. */
-  #random: SeededRandom;
-  readonly #clock: VirtualClock;
-  readonly #store: Store;
-  readonly #network: ManualNetwork;
   readonly #lockables: { lock: string; mode: Mode; lockable: Lockable }[] = [];
   readonly #held = new Set<Held>();
   readonly #waiting = new Set<Waiting>();
@@ -57,13 +48,9 @@ class Run {
   readonly #background: Promise<unknown>[] = [];
 
   constructor(seed: number) {
-    this.#seed = seed;
-    this.#random = new SeededRandom(seed);
-    this.#clock = virtualClock({ seed });
-    this.#store = memoryStore({ clock: this.#clock });
-    this.#network = new ManualNetwork(this.#store);
+    super(seed);
     for (const process of ['p1', 'p2', 'p3']) {
-      const locks = createLocks(this.#network.connect(process), { clock: this.#clock, owner: process });
+      const locks = createLocks(this.network.connect(process), { clock: this.clock, owner: process });
       const { read, write } = locks.readWriteLock('rw');
       const pool = locks.semaphore('pool', { permits: 3 });
       this.#lockables.push(
@@ -77,75 +64,75 @@ class Run {
   }
 
   async step(step: string): Promise<void> {
-    this.#random = new SeededRandom(seedOf(this.#seed, step));
-    const roll = this.#random.roll();
-    if (this.#network.messages.length > 0 && roll < 0.6) this.#moveMessage();
+    this.beginStep(step);
+    const roll = this.random.roll();
+    if (this.network.messages.length > 0 && roll < 0.6) this.#moveMessage();
     else if (roll < 0.78) this.#act();
     else await this.#passTime();
-    await this.#clock.settle();
+    await this.clock.settle();
     this.#check();
   }
 
   /**
-   * Faults stop, every message is delivered, every user finishes: no caller may be stuck and nothing
-   * may be left.
+   * Faults stop, every message is delivered, every user finishes: no caller may be stuck and
+   * nothing may be left.
    */
   async quiesce(): Promise<void> {
     for (let round = 0; round < 400; round += 1) {
       for (const held of [...this.#held]) this.#release(held);
-      while (this.#network.messages.length > 0) {
-        this.#network.take(0).deliver();
-        await this.#clock.settle();
+      while (this.network.messages.length > 0) {
+        this.network.take(0).deliver();
+        await this.clock.settle();
         this.#check();
       }
       if (this.#waiting.size === 0 && this.#held.size === 0 && round > 40) break;
-      await this.#clock.advance(250);
+      await this.clock.advance(250);
       this.#check();
     }
     if (this.#waiting.size > 0) throw new Error(`${this.#waiting.size} waiters are stuck on a free lock`);
     await Promise.all(this.#background);
-    for await (const name of this.#store.list('')) {
-      throw new Error(`left in the store: ${name} ${JSON.stringify(await this.#store.read(name), textual)}`);
+    for await (const name of this.store.list('')) {
+      throw new Error(`left in the store: ${name} ${JSON.stringify(await this.store.read(name), textual)}`);
     }
   }
 
   #moveMessage(): void {
-    const message = this.#network.take(this.#random.below(this.#network.messages.length));
-    const lose = this.#random.chance(0.12);
+    const message = this.network.take(this.random.below(this.network.messages.length));
+    const lose = this.random.chance(0.12);
     this.trace.push(`${lose ? 'lose' : 'deliver'} ${message.process} ${message.kind} ${message.label}`);
     if (lose) message.lose();
     else message.deliver();
   }
 
   #act(): void {
-    const what = this.#random.roll();
+    const what = this.random.roll();
     if (what < 0.55) this.#acquire();
-    else if (what < 0.8 && this.#held.size > 0) this.#release(this.#random.pick([...this.#held]));
-    else if (what < 0.88 && this.#held.size > 0) this.#extend(this.#random.pick([...this.#held]));
+    else if (what < 0.8 && this.#held.size > 0) this.#release(this.random.pick([...this.#held]));
+    else if (what < 0.88 && this.#held.size > 0) this.#extend(this.random.pick([...this.#held]));
     else if (this.#waiting.size > 0) {
       this.trace.push('abort');
-      this.#random.pick([...this.#waiting]).controller.abort(new Error('aborted'));
+      this.random.pick([...this.#waiting]).controller.abort(new Error('aborted'));
     }
   }
 
   async #passTime(): Promise<void> {
-    if (this.#random.chance(0.06)) {
-      const jump = this.#random.pick([-3_600_000, 150, 3_600_000]);
+    if (this.random.chance(0.06)) {
+      const jump = this.random.pick([-3_600_000, 150, 3_600_000]);
       this.trace.push(`jump ${jump}`);
-      this.#clock.jumpWall(jump);
+      this.clock.jumpWall(jump);
       return;
     }
-    const ms = this.#random.pick([1, 30, 150, 500, 1_200, 6_000]);
-    const stall = this.#random.chance(0.15);
+    const ms = this.random.pick([1, 30, 150, 500, 1_200, 6_000]);
+    const stall = this.random.chance(0.15);
     this.trace.push(`${stall ? 'stall' : 'pass'} ${ms}`);
-    await (stall ? this.#clock.stall(ms) : this.#clock.advance(ms));
+    await (stall ? this.clock.stall(ms) : this.clock.advance(ms));
   }
 
   #acquire(): void {
-    const { lock, mode, lockable } = this.#random.pick(this.#lockables);
-    const ttlMs = this.#random.pick(TTLS);
-    const waitMs = this.#random.pick([0, 400, 20_000, 86_400_000]);
-    const renew = this.#random.chance(0.8);
+    const { lock, mode, lockable } = this.random.pick(this.#lockables);
+    const ttlMs = this.random.pick(TTLS);
+    const waitMs = this.random.pick([0, 400, 20_000, 86_400_000]);
+    const renew = this.random.chance(0.8);
     const waiting: Waiting = { controller: new AbortController() };
     this.trace.push(`acquire ${lock} ${mode.kind} ttl ${ttlMs} wait ${waitMs} renew ${renew}`);
     this.#waiting.add(waiting);
@@ -183,7 +170,7 @@ class Run {
 
   #extend(held: Held): void {
     this.trace.push(`extend ${held.lock}`);
-    const ttlMs = this.#random.pick([...TTLS, undefined]);
+    const ttlMs = this.random.pick([...TTLS, undefined]);
     this.#background.push(held.hold.extend(ttlMs).catch(() => {}));
   }
 

@@ -8,7 +8,7 @@ import { PLANS, ROUNDS, type Told } from '../../examples/demo/story.ts';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const queue = PLANS.map(({ worker }) => worker);
 
-/** A story in which everything is as promised: everybody has their turns, one after the other. */
+/** A story that keeps every promise: all workers have their turns, one after the other. */
 function goodStory(): { story: Told[]; balance: number } {
   const story: Told[] = [];
   let atMs = 0;

@@ -45,7 +45,7 @@ describe.concurrent('torture', () => {
     expect((JSON.parse(again.stdout) as Outcome).verdicts).toEqual(outcome.verdicts);
   }, 200_000);
 
-  // Each shows its mistake within seconds, whatever the faults hit.
+  // Each shows its mistake within seconds, whichever targets the faults hit.
   it.each(['no-recheck', 'fence-in-memory', 'silent-exit'])(
     'catches the planted mistake of %s',
     async (name) => {

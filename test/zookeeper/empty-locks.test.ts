@@ -17,7 +17,7 @@ it('a lock node that was not worth adding is watched again with the same functio
   first?.broken({});
   const next = emptyLocks.toWatch('/locks/a');
   expect(next).not.toBe(first);
-  // The client is to forget each of them with the connection.
+  // The client must drop each of them with the connection.
   expect(emptyLocks.reset()).toEqual([['/locks/a', next]]);
 });
 

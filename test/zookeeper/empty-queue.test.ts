@@ -6,10 +6,10 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { request } from '../../src/testing/store-case.ts';
 import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
-import { cleanups } from '../etcd/cleanup.ts';
-import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { nodesOf } from '../faults/zookeeper/support/witness.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
-import { later } from '../support/waiting/eventually.ts';
+import { later, until } from '../support/waiting/eventually.ts';
 
 /**
  * A claim that gets the very next position of an empty queue is alone, and does not read the queue.
@@ -17,7 +17,7 @@ import { later } from '../support/waiting/eventually.ts';
 const CONNECTED = 3;
 const PERSISTENT = 0;
 const EPHEMERAL_SEQUENTIAL = 3;
-/** After so many uses by one process, the lock node is watched, and the shortcut applies. */
+/** After this many uses by one process, the lock node is watched, and the shortcut applies. */
 const USES = 3;
 
 const atTheEnd = cleanups();

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Hold, type Locks } from '../../src/index.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { cleanups } from '../etcd/cleanup.ts';
-import { until } from '../faults/zookeeper/witness.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { until } from '../support/waiting/eventually.ts';
 
 /** How a holder learns that its claim was evicted. */
 const atTheEnd = cleanups();

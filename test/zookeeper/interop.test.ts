@@ -3,11 +3,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Lockable, type Locks, openLocks } from '../../src/index.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { cleanups } from '../etcd/cleanup.ts';
-import { nodesOf, until } from '../faults/zookeeper/witness.ts';
+import { nodesOf } from '../faults/zookeeper/support/witness.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
-import { later } from '../support/waiting/eventually.ts';
+import { later, until } from '../support/waiting/eventually.ts';
 
 /** kazoo's locks under `/locks` are the locks of the store. */
 const atTheEnd = cleanups();

@@ -22,7 +22,7 @@ async function run<T>(limiter: RequestLimiter, work: () => Promise<T>, options: 
   }
 }
 
-/** Work that records its beginning, and ends when it is told to. */
+/** Work that records its beginning, and ends on request. */
 function heldBack<T>(): { begun: T[]; ends: (() => void)[]; work(label: T): () => Promise<void> } {
   const [begun, ends]: [T[], (() => void)[]] = [[], []];
   const work = (label: T) => (): Promise<void> => {

@@ -1,8 +1,8 @@
 import { beforeAll } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { cleanups } from '../etcd/cleanup.ts';
 import { describeRule } from '../support/conformance/grant-rule.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { startEnsemble } from '../support/servers/zookeeper.ts';
 
 const atTheEnd = cleanups();

@@ -5,11 +5,12 @@ import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { cleanups } from '../etcd/cleanup.ts';
-import { nodesOf, terms, until } from '../faults/zookeeper/witness.ts';
+import { nodesOf, terms } from '../faults/zookeeper/support/witness.ts';
+import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
-import { later } from '../support/waiting/eventually.ts';
+import { later, until } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
+import { startWaiters } from '../support/waiting/served.ts';
 
 /**
  * Behaviour that only this store has: one session, nodes and their parents, watches, access
@@ -144,12 +145,7 @@ describe.concurrent('watches', () => {
     const locks = open(client);
     const lock = locks.mutex('crowded');
     const blocker = await lock.acquire();
-    const served: number[] = [];
-    const waiters = Array.from({ length: 100 }, async (_, n) => {
-      const hold = await lock.acquire();
-      served.push(n);
-      await hold.release();
-    });
+    const { served, waiters } = startWaiters(lock, 100);
     await until('not all are in the queue', async () => (await nodesOf(direct, 'crowded')).length === 101);
     await sleep(300);
     const before = { ...count };

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { type EtcdClient, etcdStore } from '../../../src/stores/etcd/index.ts';
 import { request } from '../../../src/testing/store-case.ts';
-import { startOneMember } from '../../etcd/one-member.ts';
+import { startOneMember } from '../../etcd/support/one-member.ts';
 import { startEtcdCluster } from '../../support/servers/etcd.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';

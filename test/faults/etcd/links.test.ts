@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Etcd3 } from 'etcd3';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { createLocks, type Locks } from '../../../src/index.ts';
+import { createLocks, type Hold, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
-import { cleanups } from '../../etcd/cleanup.ts';
+import { cleanups } from '../../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
-import { later } from '../../support/waiting/eventually.ts';
+import { later, until } from '../../support/waiting/eventually.ts';
 import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
-import { expectLostInTime, witness } from './witness.ts';
+import { expectLostInTime, witness } from './support/witness.ts';
 
 /** Connections that fail between a client and a healthy cluster. */
 // Nearly all of the time is spent waiting.
@@ -44,6 +44,22 @@ async function proxied(): Promise<{
 const keysOf = async (name: string): Promise<string[]> =>
   await direct.getAll().prefix(`holdfast/${name}/`).keys();
 
+/**
+ * A lock that one client holds, and for which a waiter is in the queue whose connections can fail.
+ */
+async function proxiedWaiter(name: string): Promise<{
+  every(fault: (proxy: FaultProxy) => void): void;
+  holder: Hold;
+  waiting: Promise<Hold>;
+}> {
+  const { locks, every } = await proxied();
+  const holder = await locksOn(cluster.client()).mutex(name).acquire();
+  const waiting = later(locks.mutex(name).acquire());
+  await until('nobody waits', async () => (await keysOf(name)).length === 2);
+  await sleep(300);
+  return { every, holder, waiting };
+}
+
 async function leaseOf(name: string, id: string): Promise<string> {
   const { kvs } = await direct.kv.range({ key: Buffer.from(`holdfast/${name}/x~${id}`) });
   return kvs[0]?.lease ?? '0';
@@ -53,12 +69,6 @@ async function leaseOf(name: string, id: string): Promise<string> {
 async function warm(locks: Locks, ttlMs: number): Promise<void> {
   const rounds = Array.from({ length: 20 }, (_, n) => `warm-${ttlMs}-${n}`);
   for (const name of rounds) await (await locks.mutex(name).acquire({ ttlMs })).release();
-}
-
-async function until(what: string, isSo: () => Promise<boolean> | boolean, budgetMs = 15_000): Promise<void> {
-  for (const end = performance.now() + budgetMs; performance.now() < end; await sleep(20))
-    if (await isSo()) return;
-  expect.fail(what);
 }
 
 describe.concurrent('a link to etcd fails', () => {
@@ -152,11 +162,7 @@ describe.concurrent('a link to etcd fails', () => {
   });
 
   it('row 54: a waiter whose watch was compacted while it was cut off still gets the lock', async () => {
-    const { locks, every } = await proxied();
-    const holder = await locksOn(cluster.client()).mutex('compacted').acquire();
-    const waiting = later(locks.mutex('compacted').acquire());
-    await until('nobody waits', async () => (await keysOf('compacted')).length === 2);
-    await sleep(300);
+    const { every, holder, waiting } = await proxiedWaiter('compacted');
     every((proxy) => proxy.refuse());
     every((proxy) => proxy.cut());
     await holder.release();
@@ -171,11 +177,7 @@ describe.concurrent('a link to etcd fails', () => {
   });
 
   it('row 54: a watch over a dead connection is noticed, and the waiter is woken', async () => {
-    const { locks, every } = await proxied();
-    const holder = await locksOn(cluster.client()).mutex('dead-watch').acquire();
-    const waiting = later(locks.mutex('dead-watch').acquire());
-    await until('nobody waits', async () => (await keysOf('dead-watch')).length === 2);
-    await sleep(300);
+    const { every, holder, waiting } = await proxiedWaiter('dead-watch');
     every((proxy) => proxy.drop('both'));
     await holder.release();
     await sleep(500);

@@ -5,10 +5,11 @@ import { createLocks, type Locks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import type { EtcdMember } from '../../../src/torture/servers/etcd.ts';
+import { followersOf } from '../../support/faults/followers.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
-import { expectLostInTime, expectToldAfterSleep, witness } from './witness.ts';
+import { expectLostInTime, expectNotifiedAfterPause, witness } from './support/witness.ts';
 
 /**
  * Members that die, sleep and come back. Most of the time is spent waiting, so every test has a
@@ -29,9 +30,7 @@ class Subject implements AsyncDisposable {
   constructor(cluster: EtcdCluster, leader: EtcdMember) {
     this.cluster = cluster;
     this.leader = leader;
-    const [a, b] = cluster.members.filter((member) => member !== leader);
-    if (a === undefined || b === undefined) throw new Error('three members are needed');
-    this.followers = [a, b];
+    this.followers = followersOf(cluster.members, leader);
   }
 
   clientOf(members: readonly EtcdMember[]): Etcd3 {
@@ -50,8 +49,8 @@ class Subject implements AsyncDisposable {
   }
 }
 
-/** Stops the member for a while, as a paused machine is. */
-async function asleep(member: EtcdMember, ms: number): Promise<void> {
+/** Pauses the member for a while. */
+async function pause(member: EtcdMember, ms: number): Promise<void> {
   member.server.kill('SIGSTOP');
   await sleep(ms);
   member.server.kill('SIGCONT');
@@ -75,14 +74,14 @@ describe.concurrent('a member of etcd fails', () => {
         witness(subject.locksOn(client), subject.locksOn(others), others, `slept-${n}`, 4_000),
       ),
     );
-    await asleep(leader, 6_500);
+    await pause(leader, 6_500);
     await sleep(2_000);
     for (const seen of all) {
-      // The lease lives on at the next leader, or it ends. In both cases the holder is notified before
-      // another can hold. A lease that lives on keeps the hold until it is released.
+      // The lease lives on at the next leader, or it ends. In both cases the holder is notified
+      // before another can hold. A lease that lives on keeps the hold until it is released.
       if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
       const next = await seen.next;
-      if (seen.lostAt() !== null) expectToldAfterSleep(seen, next, 5_000);
+      if (seen.lostAt() !== null) expectNotifiedAfterPause(seen, next, 5_000);
       expect(next.hold.fence).toBeGreaterThan(seen.hold.fence);
       await next.hold.release();
     }
@@ -103,12 +102,12 @@ describe.concurrent('a member of etcd fails', () => {
     );
     // Long enough for another leader to be elected. Short enough that the old leader, once awake,
     // answers the keep-alives in its socket before they have timed out.
-    await asleep(leader, 4_000);
+    await pause(leader, 4_000);
     const until = performance.now() + 7_000;
     while (performance.now() < until && seen.lostAt() === null) await sleep(50);
     if (seen.lostAt() === null) expect(await seen.hold.release()).toBe(true);
     const next = await seen.next;
-    if (seen.lostAt() !== null) expectToldAfterSleep(seen, next, 7_000);
+    if (seen.lostAt() !== null) expectNotifiedAfterPause(seen, next, 7_000);
     await next.hold.release();
   });
 

@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/stores/etcd/index.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
-import { startOneMember } from '../../etcd/one-member.ts';
+import { startOneMember } from '../../etcd/support/one-member.ts';
 import { compiled } from '../../support/process/compiled.ts';
 import { eventually } from '../../support/waiting/eventually.ts';
 

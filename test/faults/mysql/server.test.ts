@@ -73,7 +73,7 @@ describe('statements', () => {
       code: 'STORE',
       applied: 'no',
     });
-    // Reading waits for nobody.
+    // Reading waits for no lock.
     expect(await store.read('row-locked')).toHaveLength(1);
     await other.rollback();
     other.release();

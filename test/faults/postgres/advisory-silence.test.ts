@@ -43,7 +43,8 @@ async function swallow(way: 'both' | 'toClient' | 'toServer'): Promise<void> {
   const lostAt = await lost;
   // Eight seconds, and room for a busy machine.
   expect(lostAt - silentAt).toBeLessThan(12_000);
-  // The proxy closes its connection to the server too, which then frees the lock: not before the loss.
+  // The proxy closes its connection to the server too, which then frees the lock: not before the
+  // loss.
   expect(lostAt).toBeLessThanOrEqual(await next);
   expect(hold.signal.reason).toMatchObject({ code: 'HOLD_LOST', how: 'session' });
   proxy.pass();
@@ -60,7 +61,7 @@ async function stopBackend(): Promise<void> {
   try {
     await lost;
     expect(await b.mutex('stopped').tryAcquire()).toBeNull();
-    // Other locks go on over another session meanwhile.
+    // Other locks use another session meanwhile.
     (await a.mutex('elsewhere').acquire()).assertHeld();
   } finally {
     wake();

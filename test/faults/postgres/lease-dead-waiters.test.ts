@@ -41,7 +41,7 @@ async function releaseAndExit(child: ChildProcess): Promise<number> {
   return releasedMs;
 }
 
-/** How long a waiter behind this many stopped ones waits after a release by a process that exits. */
+/** How long a waiter behind this many paused ones waits after a release by a process that exits. */
 async function delayMs(name: string, ttlMs: number, stoppedCount: number): Promise<number> {
   const first = await holder(name, ttlMs);
   const stopped: ChildProcess[] = [];

@@ -35,7 +35,9 @@ class Writer {
     this.#child.on('message', (word: Word) => this.said.push(word));
   }
 
-  /** Stops the process during a hold for longer than the lease. Resolves to the fence of that hold. */
+  /**
+   * Stops the process during a hold for longer than the lease. Resolves to the fence of that hold.
+   */
   async pause(work: () => Promise<void>): Promise<bigint> {
     const before = this.said.length;
     await eventually('it writes', () => this.said.slice(before).some(({ say }) => say === 'wrote'));
@@ -63,7 +65,7 @@ it('a paused holder is replaced, is notified when it resumes, and its late write
   await stage.query(
     'CREATE TABLE ledger (id bigint GENERATED ALWAYS AS IDENTITY, fence bigint, writer text)',
   );
-  // A process that is stopped inside a transaction blocks the next holder until this time-out.
+  // A process that is paused inside a transaction blocks the next holder until this time-out.
   const database = new URL(stage.url).pathname.slice(1);
   await stage.query(`ALTER DATABASE ${database} SET idle_in_transaction_session_timeout = '500ms'`);
   const [a, b] = [new Writer('a'), new Writer('b')];

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
-import { expectLossInTime, lostAt } from '../../support/faults/swallowing-link.ts';
+import { expectLossInTime, lostAt } from '../../support/faults/silent-link.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
@@ -92,7 +92,8 @@ it.concurrent('row 42: a dead listening connection delays a waiter by seconds, n
   // The next waiter is called over a connection that works.
   const again = await holder.mutex('deaf').acquire();
   const next = later(waiter.mutex('deaf').acquire());
-  // The first waiter may have got the lock by asking before the heartbeat found the dead connection.
+  // The first waiter may have got the lock by asking before the heartbeat found the dead
+  // connection.
   await eventually('the connection is replaced', () => made === 3, 30_000);
   await stage.listening('deaf', 1);
   await again.release();
@@ -128,7 +129,7 @@ describe.concurrent('a backend that is paused', () => {
     const locks = stage.locks({ ttlMs: 1_200 });
     const hold = await locks.mutex('stuck').acquire();
     const lost = lostAt(hold);
-    // What a stopped backend leaves: a row that stays locked.
+    // What a paused backend leaves: a row that stays locked.
     const stuck = new pg.Client(stage.url);
     await stuck.connect();
     await stuck.query("BEGIN; SELECT * FROM holdfast.locks WHERE name = 'stuck' FOR UPDATE");

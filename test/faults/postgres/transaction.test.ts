@@ -108,7 +108,7 @@ describe('locks in a transaction', () => {
     await a.query('COMMIT');
     expect(await tryLockInTransaction(b, ['pooled', 5n])).toBe(true);
     await b.query('COMMIT');
-    // With one server connection for everybody, what one sets must not be seen by the next.
+    // All clients share one server connection: the next must not see what one has set.
     await a.query('BEGIN');
     expect((await a.query('SHOW lock_timeout')).rows).toEqual([{ lock_timeout: '0' }]);
     expect(await server.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'")).toEqual([]);

@@ -7,8 +7,8 @@ import { LIBRARIES, type Library } from '../../support/clients/redis-clients.ts'
 import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals, shortest } from '../../support/waiting/eventually.ts';
 
-// One Cluster for all tests and both client libraries. The first tests use one slot each and run side by
-// side. The later ones disturb the whole Cluster, and the last one breaks it.
+// One Cluster for all tests and both client libraries. The first tests use one slot each and run
+// side by side. The later ones disturb the whole Cluster, and the last one breaks it.
 const stage = await useStage(startClusterStage());
 
 /** A name of a lock in a slot that this node serves at first. */
@@ -118,8 +118,8 @@ describe.concurrent.each(LIBRARIES)('row 33: a slot that moves, under %s', (libr
     const locks = await stage.locks(library);
     await (await locks.mutex(name).acquire()).release();
     const move = await Move.begin(name, onTestFinished);
-    // The node has the counter of the slot and not the keys of these locks, so it tells every claim and every
-    // release to try again. They do so, each at times of its own.
+    // The node has the counter of the slot and not the keys of these locks, so it tells every claim
+    // and every release to try again. They do so, each at times of its own.
     const names = Array.from({ length: 8 }, (_, n) => `{holdfast:${name}} ${n}`);
     const claims: Promise<unknown>[] = [];
     for (const each of names) {
@@ -141,7 +141,8 @@ describe.concurrent.each(LIBRARIES)('row 33: a slot that moves, under %s', (libr
   }) => {
     const name = nameAt(1, `open ${library}`);
     const locks = await stage.locks(library);
-    // One hold without helper keys, one with a note, and one of several holders, renewed in one call.
+    // One hold without helper keys, one with a note, and one of several holders, renewed in one
+    // call.
     const [noted, shared] = [`{holdfast:${name}} noted`, `{holdfast:${name}} shared`];
     const times = { ttlMs: 3_000 };
     const holds = [
@@ -236,7 +237,7 @@ describe('row 33: a Cluster with a failing master', () => {
 
   it('a master that is paused answers nothing: its replica takes over, and commands follow', async () => {
     const name = nameAt(1, 'stopped');
-    // Two of each library: one is closed while the node is stopped, and one goes on.
+    // Two of each library: one is closed while the node is paused, and one is used again.
     const open = (): Promise<Locks[]> =>
       Promise.all(LIBRARIES.map((library) => stage.locks(library, { waitMs: 60_000 })));
     const [closed, kept] = [await open(), await open()];
@@ -251,7 +252,8 @@ describe('row 33: a Cluster with a failing master', () => {
     expect(await stage.masterOf(name)).not.toBe(index);
     // Its pending replies fail with the connection. That must not become an unhandled rejection.
     for (const locks of closed) await stage.leave(locks);
-    // A late redirect of the resumed node must not make a claim be sent once more to the new master.
+    // A late redirect of the resumed node must not make a claim be sent once more to the new
+    // master.
     resume();
     await sleep(1_000);
     for (const locks of kept) {
@@ -274,8 +276,8 @@ describe('row 33: a Cluster with a failing master', () => {
       return { a, hold, pending };
     };
     const all = await Promise.all([...names].map(([library, name]) => prepare(library, name)));
-    // What the replica has not received yet is lost with the master, which is another row. WAIT counts the
-    // replicas that have the last write of this connection, and so everything before it.
+    // What the replica has not received yet is lost with the master, which is another row. WAIT
+    // counts the replicas that have the last write of this connection, and so everything before it.
     const master = stage.cluster.admin(index);
     await master.set(`{holdfast:${first}}`, 'mark');
     expect(await master.call('WAIT', 1, 20_000)).toBe(1);

@@ -108,7 +108,7 @@ it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
       close();
     });
     for (let cuts = 0; cuts < 20; cuts += 1) {
-      // The connection stays open while packets are swallowed, so commands are sent until it is cut.
+      // The connection stays open while packets are dropped, so commands are sent until it is cut.
       proxy.drop('both');
       await sleep(20);
       proxy.pass();

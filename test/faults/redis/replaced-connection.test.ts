@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** A way to the server whose connections can be swallowed while new ones work. */
+/** A path to the server that can drop the packets of its connections while new ones work. */
 interface Route {
   readonly port: number;
   /** Swallows everything on the connections that are open now. Returns their link. */
@@ -114,7 +114,7 @@ async function claimedNames(): Promise<string[]> {
   return names;
 }
 
-/** Clients that are subscribed over a connection of their own, apart from swallowed ones. */
+/** Clients that are subscribed over a connection of their own, apart from silent ones. */
 async function subscribers(): Promise<number> {
   const list = String(await stage.admin.call('client', ['list', 'type', 'pubsub']));
   return list.split('\n').filter((line) => line !== '').length;

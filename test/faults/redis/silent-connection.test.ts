@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES, openClient } from '../../support/clients/redis-clients.ts';
-import { expectLossInTime } from '../../support/faults/swallowing-link.ts';
+import { expectLossInTime } from '../../support/faults/silent-link.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 

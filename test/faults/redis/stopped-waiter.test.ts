@@ -12,7 +12,7 @@ afterAll(async () => {
   stopWorkers();
 });
 
-/** How long a stopped waiter may delay the claims behind it. */
+/** How long a paused waiter may delay the claims behind it. */
 const DELAY_MS = 6_000;
 
 /** A holder and waiters in other processes, and a waiter here behind them. */
@@ -70,7 +70,7 @@ describe.concurrent.each([
       const granted = elapsedMs(pending);
       await releaseAndExit(holder, how);
       expect(await granted).toBeLessThan(DELAY_MS);
-      // The stopped waiter goes on, finds that its turn is over, and waits again.
+      // The paused waiter resumes, finds that its turn is over, and waits again.
       const [stopped] = ahead;
       stopped?.kill('SIGCONT');
       const hold = await pending;

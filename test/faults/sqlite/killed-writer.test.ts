@@ -81,7 +81,7 @@ it('a child that outlives its killed parent does not keep the lock', async () =>
   const ttlMs = 2_000;
   const holder = await startWorker(path, ['hold', 'x', ttlMs]);
   await holder.said('held');
-  // A child that has whatever descriptors it could inherit.
+  // A child that has every descriptor that it could inherit.
   holder.tell('fork');
   await holder.said('did');
   const children = readFileSync(`/proc/${holder.child.pid}/task/${holder.child.pid}/children`, 'utf8')
@@ -92,6 +92,7 @@ it('a child that outlives its killed parent does not keep the lock', async () =>
   const killedAt = performance.now();
   onTestFinished(() => void process.kill(Number(children[0]), 'SIGKILL'));
   await claimSoon(path, 'next');
-  // Within a second after its time to live, with room for a busy machine; the child lives for twenty.
+  // Within a second after its time to live, with room for a busy machine; the child lives for
+  // twenty.
   expect(performance.now() - killedAt).toBeLessThan(ttlMs + 5_000);
 });

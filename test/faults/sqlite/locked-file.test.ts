@@ -23,7 +23,7 @@ afterAll(async () => {
 
 interface Program {
   readonly ready: Promise<unknown>;
-  /** What it printed after it was told to continue, and its exit code. */
+  /** What it printed after it was asked to continue, and its exit code. */
   readonly end: Promise<string>;
   go(): void;
 }
@@ -129,7 +129,7 @@ it.concurrent('a claim that was abandoned while the file was locked is never car
   const outcomes = await settled;
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toEqual([]);
   await unlock(locker);
-  // Shows that the store works again; whatever was still queued before it would have been carried out first.
+  // Shows that the store works again; what was queued before it would have been executed first.
   expect(await locks.inspect('aborted 0')).toMatchObject({ holders: [], waiters: [] });
   await sleep(300);
   expect(lastFence()).toEqual(before);

@@ -30,7 +30,7 @@ it('a process that is paused in the middle of a write does not block another', a
   const ticker = setInterval(() => {
     ticks += 1;
   }, 5);
-  // The store says that it had no effect, and the core goes on asking until its own time is up.
+  // The store reports that it had no effect, and the core keeps asking until its own limit.
   await expect(store.claim({ ...wanted, id: 'a' })).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   const waiting = later(locks.mutex('x').acquire());
   await sleep(1_000);

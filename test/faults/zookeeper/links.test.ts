@@ -5,11 +5,11 @@ import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
-import { cleanups } from '../../etcd/cleanup.ts';
+import { cleanups } from '../../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
-import { later } from '../../support/waiting/eventually.ts';
+import { later, until } from '../../support/waiting/eventually.ts';
 import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
-import { expectLostInTime, nodesOf, terms, until, witness } from './witness.ts';
+import { expectLostInTime, nodesOf, terms, witness } from './support/witness.ts';
 
 /** Connections that fail between a client and a healthy ensemble. */
 const SESSION_MS = 2_000;

@@ -3,7 +3,8 @@ import { createLocks } from '../../../src/index.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { startEnsemble } from '../../support/servers/zookeeper.ts';
-import { until } from './witness.ts';
+import { until } from '../../support/waiting/eventually.ts';
+import { startWaiters } from '../../support/waiting/served.ts';
 
 /**
  * Much shorter than a busy machine needs to answer and process ten thousand claims that are sent at
@@ -40,12 +41,7 @@ it('row 18: ten thousand waiters of one process cost no hold, and are served in 
   const locks = createLocks(zookeeperStore(client), { waitMs: 120_000 });
   const lock = locks.mutex('crowd');
   const blocker = await lock.acquire();
-  const served: number[] = [];
-  const waiters = Array.from({ length: 10_000 }, async (_, n) => {
-    const hold = await lock.acquire();
-    served.push(n);
-    await hold.release();
-  });
+  const { served, waiters } = startWaiters(lock, 10_000);
   const ended = Promise.allSettled(waiters);
   await until('not all are in the queue', async () => (await lengthOf(direct, 'crowd')) === 10_001, 40_000);
   // A renewal had to wait for at most this many answers, and the crowd did not cost the hold.

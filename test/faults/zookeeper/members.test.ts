@@ -6,10 +6,11 @@ import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import type { Member } from '../../../src/torture/servers/zookeeper.ts';
+import { followersOf } from '../../support/faults/followers.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
-import { later, renewals } from '../../support/waiting/eventually.ts';
+import { later, renewals, until } from '../../support/waiting/eventually.ts';
 import { firstRenewed } from '../../support/waiting/renewed.ts';
-import { expectLostInTime, nodesOf, terms, until, witness } from './witness.ts';
+import { expectLostInTime, nodesOf, terms, witness } from './support/witness.ts';
 
 /**
  * Members that die, sleep, are cut off from their leader and come back. Most of the time is spent
@@ -19,7 +20,7 @@ vi.setConfig({ testTimeout: 90_000 });
 const CONNECTED = 3;
 const TICK_MS = 200;
 const SYNC_LIMIT = 12;
-/** How long a member that is cut off from its leader goes on answering reads and pings. */
+/** How long a member that is cut off from its leader keeps answering reads and pings. */
 const SYNC_MS = SYNC_LIMIT * TICK_MS;
 /** Sessions end sooner than that. */
 const SESSION_MS = 1_600;
@@ -57,9 +58,7 @@ class Scene implements AsyncDisposable {
   constructor(ensemble: Ensemble, leader: Member) {
     this.ensemble = ensemble;
     this.leader = leader;
-    const [a, b] = ensemble.members.filter((member) => member !== leader);
-    if (a === undefined || b === undefined) throw new Error('three members are needed');
-    this.followers = [a, b];
+    this.followers = followersOf(ensemble.members, leader);
   }
 
   clientOf(members: readonly Member[], sessionMs = 5_000): RawClient {
@@ -94,7 +93,7 @@ class Scene implements AsyncDisposable {
     return detour;
   }
 
-  /** Stops the member's process, as a paused machine is. */
+  /** Pauses the member's process. */
   stop(member: Member): void {
     this.#undos.push(() => member.server.kill('SIGCONT'));
     member.server.kill('SIGSTOP');

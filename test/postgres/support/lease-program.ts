@@ -4,7 +4,8 @@ import type { ClaimRequest } from '../../../src/store/store.ts';
 import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
 import { makePool, type PgLibrary } from '../../support/clients/postgres-pools.ts';
 
-// Ordinary programs: nothing but the pending call keeps them running. Each says at the end that it got there.
+// Ordinary programs: nothing but the pending call keeps them running. Each says at the end that it
+// got there.
 const [, , url = '', library = 'pg.Pool', task = '', name = ''] = process.argv;
 const store = postgresLeaseStore(makePool(library as PgLibrary, url));
 const locks = createLocks(store, { waitMs: 60_000 });
@@ -19,7 +20,7 @@ const request: ClaimRequest = {
   fenceAbove: 0n,
 };
 
-/** Says what happens to it, and is asked to go on once a row is locked. */
+/** Reports what happens to it, and waits for a request to continue after it has locked a row. */
 async function whenRowIsLocked(): Promise<void> {
   process.stdout.write('ready\n');
   await new Promise((resolve) => process.stdin.once('data', resolve));

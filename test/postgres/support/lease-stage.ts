@@ -21,7 +21,10 @@ export interface LeaseOptions
   readonly pool?: PostgresPool;
 }
 
-/** A PostgreSQL server with one database and a proxy in front. Closes all stores and locks it opened. */
+/**
+ * A PostgreSQL server with one database and a proxy in front. Closes all stores and locks it
+ * opened.
+ */
 export class LeaseStage implements AsyncDisposable {
   readonly server: PostgresServer;
   readonly proxy: FaultProxy;
@@ -78,7 +81,7 @@ export class LeaseStage implements AsyncDisposable {
     return Number(row?.calls);
   }
 
-  /** Resolves when so many wait for this lock, and listen. */
+  /** Resolves when this many wait for this lock, and listen. */
   async listening(name: string, count: number): Promise<void> {
     await eventually(`${count} wait for ${name} and listen`, async () => {
       const rows = await this.query(

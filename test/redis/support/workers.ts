@@ -8,7 +8,10 @@ const running = new Set<ChildProcess>();
 
 export interface Worker {
   readonly pid: number;
-  /** The next message of this kind, or one that has come already. Rejects if the process ends without. */
+  /**
+   * The next message of this kind, or one that has come already. Rejects if the process ends
+   * without.
+   */
   said(what: string): Promise<Record<string, unknown>>;
   tell(word: string): void;
   kill(signal: NodeJS.Signals): void;
@@ -64,7 +67,7 @@ export function startWorker(url: string, task: string, ...args: string[]): Worke
   };
 }
 
-/** Kills the processes that a failed test has left, also stopped ones. */
+/** Kills the processes that a failed test has left, also paused ones. */
 export function stopWorkers(): void {
   for (const child of running) child.kill('SIGKILL');
 }

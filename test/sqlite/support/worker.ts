@@ -7,8 +7,8 @@ import { createLocks, type Hold } from '../../../src/index.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { type LibraryName, openWith } from './libraries.ts';
 
-// One process. Its arguments and the lines of its standard input say what it does. It prints one JSON
-// object a line.
+// One process. Its arguments and the lines of its standard input say what it does. It prints one
+// JSON object a line.
 
 const [library, path, verb, name = '', ...rest] = process.argv.slice(2) as [
   LibraryName | 'any',
@@ -56,7 +56,10 @@ async function holdMany(ttlMs: number): Promise<void> {
   await nextLine();
 }
 
-/** Adds one to a number in a file, with a pause before the write, so that two at once lose an update. */
+/**
+ * Adds one to a number in a file, with a pause before the write, so that two at once lose an
+ * update.
+ */
 async function count(file: string, times: number): Promise<void> {
   const locks = createLocks(open(), { waitMs: 120_000 });
   const add = async (held: Hold): Promise<void> => {
@@ -80,7 +83,10 @@ async function churn(): Promise<void> {
   }
 }
 
-/** Waits for a lock, so many times at once, and says when it was woken and granted; gives it back at once. */
+/**
+ * Waits for a lock with this many claims at once, reports each wake-up and grant, and releases at
+ * once.
+ */
 async function wait(ttlMs = 30_000, times = 1): Promise<void> {
   const locks = createLocks(open(), { waitMs: 60_000, ttlMs });
   locks.on('waiting', () => say({ waiting: true }));
@@ -116,7 +122,10 @@ async function tryOnce(): Promise<void> {
   }
 }
 
-/** Adds to a balance behind a gate, and never checks its hold: only the gate can refuse a stale write. */
+/**
+ * Adds to a balance behind a gate, and never checks its hold: only the gate can refuse a stale
+ * write.
+ */
 async function ledger(file: string): Promise<void> {
   const locks = createLocks(open(), { ttlMs: 1_000, waitMs: 60_000 });
   const database = openWith('libsql', file);
@@ -147,7 +156,10 @@ async function ledger(file: string): Promise<void> {
   }
 }
 
-/** Takes locks until the disk is full, checks that earlier grants stay, and that space makes it work. */
+/**
+ * Takes locks until the disk is full, checks that earlier grants stay, and that space makes it
+ * work.
+ */
 async function fill(): Promise<void> {
   const locks = createLocks(open());
   const filler = `${path}.filler`;

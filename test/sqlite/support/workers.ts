@@ -13,7 +13,10 @@ afterAll(() => {
   if (compiled !== null) rmSync(compiled, { force: true });
 });
 
-/** Compiled once for each test file, because a loader is slow. In the project, to find its libraries. */
+/**
+ * Compiled once for each test file, because a loader is slow. In the project, to find its
+ * libraries.
+ */
 async function workerFile(): Promise<string> {
   bundle ??= (async () => {
     const folder = `${root}.tmp`;
@@ -62,7 +65,7 @@ export class Worker {
     });
   }
 
-  /** The first message with this key, said before or to come. */
+  /** The first message with this key, already received or still to come. */
   async said(key: string, limitMs = 20_000): Promise<Message> {
     const giveUpAt = performance.now() + limitMs;
     for (;;) {

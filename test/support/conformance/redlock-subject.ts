@@ -6,7 +6,7 @@ import { type RedisNodes, startRedisNodes } from '../servers/redis-nodes.ts';
 
 export const redlockTraits = { lifetime: 'lease', ordered: false, counting: false, remembers: true } as const;
 
-/** What the conformance suite needs of Redlock over so many nodes under one client library. */
+/** What the conformance suite needs of Redlock over this many nodes under one client library. */
 export function redlockSubject(library: Library, count = 5) {
   const closers: Array<() => void> = [];
   let nodes: RedisNodes;

@@ -38,7 +38,7 @@ interface SoakOptions {
 
 export const SOAK_TTL_MS = 2_000;
 
-/** For ten seconds, nobody holds beside another and every fence rises: see `soak`. */
+/** For ten seconds, no two hold at once and every fence rises: see `soak`. */
 export async function expectSoundSoak(cluster: SoakCluster): Promise<void> {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = virtualClock({ seed });
@@ -121,27 +121,27 @@ async function meddle(
   while (performance.now() < until) {
     await sleep(200 + random() * 800);
     const what = random();
-    const spellMs = 300 + random() * options.ttlMs * 1.5;
+    const faultMs = 300 + random() * options.ttlMs * 1.5;
     if (what < 0.35) {
       const member =
         random() < 0.6 ? await cluster.leader().catch(() => pick(cluster.members)) : pick(cluster.members);
-      log(`${member.port} sleeps for ${spellMs.toFixed(0)}`);
+      log(`${member.port} is paused for ${faultMs.toFixed(0)}`);
       member.server.kill('SIGSTOP');
-      await sleep(spellMs);
+      await sleep(faultMs);
       member.server.kill('SIGCONT');
     } else if (what < 0.5) {
       const member = pick(cluster.members);
       log(`${member.port} dies`);
       member.server.kill('SIGKILL');
       await member.server.exited();
-      await sleep(spellMs / 2);
+      await sleep(faultMs / 2);
       await member.server.start();
     } else {
       const some = proxies.filter(() => random() < 0.5);
       const way = pick(['both', 'toClient', 'toServer'] as const);
-      log(`${some.length} links swallow ${way} for ${spellMs.toFixed(0)}`);
+      log(`${some.length} links drop ${way} for ${faultMs.toFixed(0)}`);
       for (const proxy of some) proxy.drop(way);
-      await sleep(spellMs);
+      await sleep(faultMs);
       for (const proxy of some) proxy.pass();
     }
   }

@@ -12,12 +12,15 @@ export interface Scratch extends Disposable {
 }
 
 export function makeScratch(): Scratch {
-  // The real path: on some systems the temporary folder is a link, and compilers print where it leads.
+  // The real path: on some systems the temporary folder is a link, and compilers print where it
+  // leads.
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-')));
   return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** Runs a program of Node.js and returns what it printed; throws with both outputs when it fails. */
+/**
+ * Runs a program of Node.js and returns what it printed; throws with both outputs when it fails.
+ */
 export function runNode(cwd: string, args: readonly string[]): string {
   try {
     return execFileSync(process.execPath, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
@@ -27,7 +30,7 @@ export function runNode(cwd: string, args: readonly string[]): string {
   }
 }
 
-/** The same beside other work. */
+/** The same while other work runs. */
 export function startNode(
   cwd: string,
   args: readonly string[],

@@ -68,7 +68,7 @@ export function startProgram(file: string, args: readonly string[], options: Pro
   return program;
 }
 
-/** For `afterEach` or `afterAll`: kills the programs that are left, also stopped ones. */
+/** For `afterEach` or `afterAll`: kills the programs that are left, also paused ones. */
 export async function stopPrograms(): Promise<void> {
   for (const each of [...running]) {
     each.child.kill('SIGCONT');

@@ -35,7 +35,7 @@ async function holdAndSay(locks: Locks, ttlMs: number): Promise<Hold> {
 }
 
 const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
-  /** Rows 1 and 13: is stopped, and checks its hold when it continues. */
+  /** Rows 1 and 13: is paused, and checks its hold when it resumes. */
   async pausedHolder(locks) {
     const write = toldTo('write');
     const hold = await holdAndSay(locks, 800);
@@ -48,7 +48,7 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
     );
     say('wrote', { checked, extended, aborted: signal.aborted, fence: hold.fence });
   },
-  /** Row 2: is stopped while the answer to its claim is in its receive buffer. */
+  /** Row 2: is paused while the answer to its claim is in its receive buffer. */
   async pausedWaiter(locks) {
     const hold = await locks.mutex('lock').acquire({ ttlMs: 800, waitMs: 20_000 });
     say('held', { fence: hold.fence, id: hold.id, remainingMs: hold.remainingMs });

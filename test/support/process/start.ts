@@ -19,7 +19,7 @@ export interface Started {
 
 const running = new Set<ChildProcess>();
 
-/** Ends processes that a failed test has left, also stopped ones. */
+/** Ends processes that a failed test has left, also paused ones. */
 export function endProcesses(): void {
   for (const child of running) child.kill('SIGKILL');
 }

@@ -17,7 +17,7 @@ function startHolder(url: string, name: string) {
 }
 
 /**
- * A process holds a lock, another waits for it and is stopped, and `locks` wait behind that one.
+ * A process holds a lock, another waits for it and is paused, and `locks` wait behind that one.
  * Resolves to how long these take to hold, in ms, after the first process has released and ended.
  */
 export async function delayByStoppedWaiter(url: string, locks: Locks, name: string): Promise<number> {
@@ -48,8 +48,8 @@ export async function delayByStoppedWaiter(url: string, locks: Locks, name: stri
 }
 
 /**
- * A process that waits for a lock is stopped until `locks` hold the lock in its place, and then
- * goes on. `locks` release before that, or some time after it. Resolves to how long the process
+ * A process that waits for a lock is paused until `locks` hold the lock in its place, and then
+ * resumes. `locks` release before that, or some time after it. Resolves to how long the process
  * takes to hold the lock that is free, in ms.
  */
 export async function delayAfterResume(

@@ -1,6 +1,7 @@
 import mysql from 'mysql2/promise';
 import { type MysqlOptions, mysqlRecipe } from '../../../src/torture/servers/mysql.ts';
 import { type Server, startOwnServer, startServer } from '../../../src/torture/servers/server.ts';
+import { sqlServerHelp } from './sql-server.ts';
 
 /** A MariaDB of our own. */
 export interface MysqlServer extends Server {
@@ -34,23 +35,10 @@ export async function startMysql(options: MysqlOptions = {}): Promise<MysqlServe
 }
 
 function withHelp(server: Server): MysqlServer {
-  let databases = 0;
   const help = {
+    ...sqlServerHelp(server, (statement) => runOnce(server.url, statement), 'SIGKILL'),
     query: async <Row>(text: string, values: readonly unknown[] = []) =>
       await runOnce<Row>(server.url, text, values),
-    async createDatabase(): Promise<string> {
-      databases += 1;
-      const name = `locks_${process.pid}_${databases}`;
-      await runOnce(server.url, `CREATE DATABASE ${name}`);
-      const url = new URL(server.url);
-      url.pathname = `/${name}`;
-      return url.href;
-    },
-    async restartImmediately(): Promise<void> {
-      server.kill('SIGKILL');
-      await server.exited();
-      await server.start();
-    },
   };
   return Object.assign(server, help);
 }

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { findProgram } from '../../../src/torture/servers/find.ts';
 import { type PostgresOptions, postgresRecipe } from '../../../src/torture/servers/postgres.ts';
 import { type Server, startOwnServer, startServer } from '../../../src/torture/servers/server.ts';
+import { sqlServerHelp } from './sql-server.ts';
 
 /** A PostgreSQL of our own. */
 export interface PostgresServer extends Server {
@@ -47,22 +48,10 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
 }
 
 function withHelp(server: Server): PostgresServer {
-  let databases = 0;
   const help = {
+    ...sqlServerHelp(server, (statement) => runOnce(server.url, statement), 'SIGQUIT'),
     query: async <Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []) =>
       await runOnce<Row>(server.url, text, values),
-    async createDatabase() {
-      const name = `test_${process.pid}_${databases++}`;
-      await help.query(`CREATE DATABASE ${name}`);
-      const url = new URL(server.url);
-      url.pathname = `/${name}`;
-      return url.href;
-    },
-    async restartImmediately() {
-      server.kill('SIGQUIT');
-      await server.exited();
-      await server.start();
-    },
     stopBackend(processId: number) {
       process.kill(processId, 'SIGSTOP');
       return () => void process.kill(processId, 'SIGCONT');

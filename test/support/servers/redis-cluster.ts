@@ -37,7 +37,7 @@ const JOIN_MS = 60_000;
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const args = [
     ...['--cluster-node-timeout', `${JOINING_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
-    // A replica may stand for election whatever it has missed.
+    // A replica may stand for election even if it has missed writes.
     ...['--cluster-replica-validity-factor', '0', ...(options.args ?? [])],
   ];
   const servers = await Promise.all(
@@ -85,7 +85,7 @@ class Cluster implements RedisCluster {
     for (const giveUpAt = performance.now() + JOIN_MS; performance.now() < giveUpAt; ) {
       for (const [index, client] of this.#admins.entries()) {
         if (client.status !== 'ready') continue;
-        // A stopped node is connected, and does not answer.
+        // A paused node is connected, and does not answer.
         const nodes = await Promise.race([client.call('CLUSTER', 'NODES'), sleep(500, '')]);
         const lines = String(nodes).split('\n');
         const own = lines.find((line) => / myself,master /.test(line))?.split(' ') ?? [];

@@ -9,8 +9,8 @@ export const LINK_FAULTS = ['cut', 'silent', 'delay', 'refuse'] as const;
 
 const START_ATTEMPTS = 3;
 /**
- * The lock of a session is free as soon as its connection is reset, and only the connection tells the
- * holder: a stopped holder learns of it when it runs again. `docs/safety.md` promises no more.
+ * The lock of a session is free as soon as its connection is reset, and only the connection tells
+ * the holder: a paused holder learns of it when it runs again. `docs/safety.md` promises no more.
  */
 const ENDS_SESSIONS: ReadonlySet<FaultKind> = new Set(['cut', 'refuse', 'silent', 'restart']);
 
@@ -44,7 +44,7 @@ async function startAgain(server: Server): Promise<void> {
   }
 }
 
-/** Injects one fault after the other; workers may stay stopped meanwhile. */
+/** Injects one fault after the other; workers may stay paused meanwhile. */
 export class Faults {
   readonly #options: FaultsOptions;
   readonly counts: Partial<Record<FaultKind, number>> = {};
@@ -83,21 +83,21 @@ export class Faults {
     const { routes, backend, random, ttlMs, log } = this.#options;
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
     if (backend.kind === 'advisory' && ENDS_SESSIONS.has(kind)) await Promise.all(this.#stops);
-    const spellMs = 100 + random() * ttlMs * 1.5;
-    log(`${kind} ${spellMs.toFixed(0)}`);
+    const faultMs = 100 + random() * ttlMs * 1.5;
+    log(`${kind} ${faultMs.toFixed(0)}`);
     if (kind === 'kill') this.#worker()?.child.kill('SIGKILL');
     else if (kind === 'stop') this.#stop(ttlMs * (1.1 + random()));
-    else if (kind === 'freeze') await this.#freeze(this.#pick(backend.servers), spellMs);
+    else if (kind === 'freeze') await this.#freeze(this.#pick(backend.servers), faultMs);
     else if (kind === 'restart') await this.#restart(this.#pick(backend.servers));
     else
       await this.#failLinks(
         kind,
         routes.filter(() => random() < 0.5),
-        spellMs,
+        faultMs,
       );
   }
 
-  async #failLinks(kind: FaultKind, routes: readonly Route[], spellMs: number): Promise<void> {
+  async #failLinks(kind: FaultKind, routes: readonly Route[], faultMs: number): Promise<void> {
     const { random } = this.#options;
     const way = this.#pick(['both', 'toClient', 'toServer'] as const) ?? 'both';
     const proxies = routes.flatMap((route) => route.proxies).filter(() => random() < 0.7);
@@ -110,7 +110,7 @@ export class Faults {
       }
     }
     if (kind === 'cut') return;
-    await this.#pause(spellMs);
+    await this.#pause(faultMs);
     for (const proxy of proxies) proxy.pass();
   }
 

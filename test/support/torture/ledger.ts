@@ -18,16 +18,16 @@ interface LockState {
 }
 
 /**
- * Checks that no two workers held one lock at the same time, and that fences rise. Intervals come in any
- * order; they are checked once no earlier one can come any more.
+ * Checks that no two workers held one lock at the same time, and that fences rise. Intervals come
+ * in any order; they are checked once no earlier one can come any more.
  */
 export class Ledger {
   readonly problems: string[] = [];
-  /** How often a holder was told after the next one held, and within `noticeMs`. */
+  /** How often a holder was notified after the next one held, and within `noticeMs`. */
   lateNotices = 0;
   /**
-   * For locks of a session, which end with the connection: how long a process may take to learn of a
-   * reset. 0 for leases: their holders know the time by themselves.
+   * For locks of a session, which end with the connection: how long a process may take to learn of
+   * a reset. 0 for leases: their holders know the time by themselves.
    */
   readonly #noticeMs: number;
   readonly #locks = new Map<string, LockState>();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Locks } from '../../../src/index.ts';
 
 /**
@@ -18,8 +19,18 @@ export async function eventually(
   for (const end = performance.now() + ms; ; ) {
     if (await isSo()) return;
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await sleep(10);
   }
+}
+
+/** The same, with a text that says what is wrong when the condition does not hold in time. */
+export async function until(
+  failure: string,
+  isSo: () => Promise<boolean> | boolean,
+  ms = 15_000,
+): Promise<void> {
+  for (const end = performance.now() + ms; performance.now() < end; await sleep(20)) if (await isSo()) return;
+  throw new Error(failure);
 }
 
 /** Resolves after this many renewals of these locks from now on. */

@@ -16,7 +16,7 @@ export async function renewed(hold: Hold, budgetMs = 20_000): Promise<void> {
 }
 
 /**
- * The first of these that has been renewed once. A machine that stands still for as long as a short
+ * The first of these that has been renewed once. A machine that is stalled for as long as a short
  * time to live or session takes it away: then the next is tried. Where renewals fail, all of them
  * are lost.
  */

@@ -1,4 +1,4 @@
-// Planted: the renewal goes on after the release, and brings the lock back.
+// Planted: the renewal continues after the release, and brings the lock back.
 import { adapterOf } from './base.mjs';
 
 let count = 0;

@@ -1,4 +1,4 @@
-// Planted: waiters are woken by a message alone. A lost message, or a holder that died, wakes nobody.
+// Planted: waiters are woken by a message alone. A lost message, or a holder that died, wakes no waiter.
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { adapterOf, right } from './base.mjs';

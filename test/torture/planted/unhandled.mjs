@@ -1,4 +1,4 @@
-// Planted: nobody handles the failure of a renewal.
+// Planted: the failure of a renewal is not handled.
 import { adapterOf } from './base.mjs';
 
 export default adapterOf('renewal whose failure nobody handles', {

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect } from 'vitest';
-import type { Hold, Locks } from '../../../src/index.ts';
-import type { ClaimRequest } from '../../../src/store/store.ts';
-import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
-import { expectLostInTime as expectTold, type Witness } from '../../support/faults/lost-in-time.ts';
+import type { Hold, Locks } from '../../../../src/index.ts';
+import type { ClaimRequest } from '../../../../src/store/store.ts';
+import type { RawClient } from '../../../../src/stores/zookeeper/client.ts';
+import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
 
 /** What most claims of these tests ask for. */
 export const terms: Omit<ClaimRequest, 'name' | 'id'> = {
@@ -40,23 +39,13 @@ export async function witness(first: Locks, second: Locks, third: RawClient, nam
   return { hold, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 
-/** For a loss by time: the holder was told before another could hold. */
+/** For a loss by time: the holder was notified before another could hold. */
 export const expectLostInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
-  expectTold(seen, next, 'session');
+  expectNotified(seen, next, 'session');
 
 /** The nodes in the queue of a lock, as the connected member knows them. */
 export async function nodesOf(client: RawClient, name: string, root = '/locks'): Promise<readonly string[]> {
   return await new Promise((resolve) =>
     client.getChildren(`${root}/${name}`, (_error, children) => resolve(children ?? [])),
   );
-}
-
-export async function until(
-  what: string,
-  isSo: () => Promise<boolean> | boolean,
-  budgetMs = 15_000,
-): Promise<void> {
-  for (const end = performance.now() + budgetMs; performance.now() < end; await sleep(20))
-    if (await isSo()) return;
-  expect.fail(what);
 }

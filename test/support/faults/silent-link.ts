@@ -11,7 +11,7 @@ export function lostAt(hold: Hold): () => number {
   return () => atMs;
 }
 
-interface SwallowingLink {
+interface SilentLink {
   /** The only way to the server for `cutOff`. */
   readonly proxy: FaultProxy;
   readonly cutOff: Locks;
@@ -21,10 +21,10 @@ interface SwallowingLink {
 }
 
 /**
- * A link that swallows everything: the holder is notified before another can hold, and its process goes
- * on and acquires again when the link is back.
+ * On a link that drops every packet, the holder is notified before another can hold. Its process
+ * keeps running, and acquires again when the link is back.
  */
-export async function expectLossInTime({ proxy, cutOff, others, label }: SwallowingLink): Promise<void> {
+export async function expectLossInTime({ proxy, cutOff, others, label }: SilentLink): Promise<void> {
   const name = `hole-${label}`;
   const hold = await cutOff.mutex(name).acquire();
   const lost = lostAt(hold);

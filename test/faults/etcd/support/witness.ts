@@ -1,7 +1,7 @@
 import type { Etcd3 } from 'etcd3';
 import { expect } from 'vitest';
-import type { Hold, Locks } from '../../../src/index.ts';
-import { expectLostInTime as expectTold, type Witness } from '../../support/faults/lost-in-time.ts';
+import type { Hold, Locks } from '../../../../src/index.ts';
+import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
 
 interface EtcdWitness extends Witness {
   /** The time left of the first hold when it was granted. */
@@ -40,16 +40,16 @@ export async function witness(
   return { hold, grantedMs, lostAt: () => lostAt, removedAt: () => removedAt, next };
 }
 
-/** For a loss by time: the holder was told before another could hold. */
+/** For a loss by time: the holder was notified before another could hold. */
 export const expectLostInTime = (seen: Witness, next: { hold: Hold; at: number }): void =>
-  expectTold(seen, next, 'expired');
+  expectNotified(seen, next, 'expired');
 
 /**
- * The same where a paused leader goes on. Servers before 3.4.31 have a bug (#15247): that leader
+ * The same after a paused leader resumed. Servers before 3.4.31 have a bug (#15247): that leader
  * revokes leases that live on at its successor. Such a loss is not one by time, and the holder
  * learns of it within one renewal.
  */
-export function expectToldAfterSleep(
+export function expectNotifiedAfterPause(
   seen: Witness,
   next: { hold: Hold; at: number },
   renewalMs: number,

@@ -1,7 +1,7 @@
 import type { Etcd3 } from 'etcd3';
-import type { EtcdClusterOptions } from '../../src/torture/servers/etcd.ts';
-import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
-import { cleanups } from './cleanup.ts';
+import type { EtcdClusterOptions } from '../../../src/torture/servers/etcd.ts';
+import { cleanups } from '../../support/hooks/cleanups.ts';
+import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 
 /** A cluster of one member for all tests of a file. */
 export interface OneMember {
