@@ -35,12 +35,17 @@ export function backoff(clock: Clock, attempt: number, bounds: { min: number; ma
 }
 
 /** Waits for the work, for `ms` at most. Resolves to whether the work has settled. */
-export async function settlesWithin(clock: Clock, work: Promise<unknown>, ms: number): Promise<boolean> {
+export async function settlesWithin(
+  clock: Clock,
+  work: Promise<unknown>,
+  ms: number,
+  { keepAlive = false }: { readonly keepAlive?: boolean } = {},
+): Promise<boolean> {
   const settled = new AbortController();
   const settle = (): void => settled.abort();
   work.then(settle, settle);
   // Work that has settled already needs no timer.
   await Promise.resolve();
-  if (!settled.signal.aborted) await pause(clock, ms, { signal: settled.signal });
+  if (!settled.signal.aborted) await pause(clock, ms, { keepAlive, signal: settled.signal });
   return settled.signal.aborted;
 }

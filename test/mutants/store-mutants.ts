@@ -112,7 +112,7 @@ export const STORE_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a dead waiter stays in the queue for ever',
     symbol: 'ClaimQueue.expire',
-    find: 'if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll(this.#allWaiters(), nowMs);',
+    find: 'if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll([...this.waiters()], nowMs);',
     replace: '',
     test: CONTRACT,
     by: 'is gone in the end, also under a hold',

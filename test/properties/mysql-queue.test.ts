@@ -2,7 +2,7 @@ import mysql from 'mysql2';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { mysqlStore } from '../../src/stores/mysql/index.ts';
-import { decodeClaims, encodeClaims } from '../../src/stores/shared/rows/lock-row.ts';
+import { decodeClaims, encodeClaims } from '../../src/stores/mysql/lock-row.ts';
 import { expectGrantRule } from '../support/conformance/queue-model.ts';
 import { type MysqlServer, startSharedMysql } from '../support/servers/mysql.ts';
 

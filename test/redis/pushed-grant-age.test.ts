@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { instant } from '../../src/store/validity.ts';
-import { ServerClock } from '../../src/stores/shared/server-clock.ts';
+import { PushedGrantAge } from '../../src/stores/shared/pushed-grant-age.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 describe('a pushed grant', () => {
   it('is valid by the clock of the server, and rather for too short than for too long', async () => {
     const clock = virtualClock();
-    const server = new ServerClock(clock);
+    const server = new PushedGrantAge(clock);
     server.set(1_000_000, instant(clock));
     await clock.advance(500);
     const leftMs = server.untilMs(1_010_000);
@@ -18,7 +18,7 @@ describe('a pushed grant', () => {
 
   it('is not judged by the clock of another server, after the connection has moved', async () => {
     const clock = virtualClock();
-    const server = new ServerClock(clock);
+    const server = new PushedGrantAge(clock);
     const sentAt = instant(clock);
     await clock.advance(100);
     server.forget();

@@ -131,7 +131,7 @@ describe('the votes of one node', () => {
   it('taking a claim back wakes no waiter, and a release does', async () => {
     const [first, second] = [claimOn('quiet'), claimOn('quiet')];
     const heard: boolean[] = [];
-    const watch = await node.watch({ name: 'quiet' }, (mayFree) => heard.push(mayFree));
+    const watch = await node.watch({ name: 'quiet' }, (mayGrant) => heard.push(mayGrant));
     // A new observer is notified once, because it may have missed a change.
     heard.length = 0;
     await fenceOf(first);
@@ -143,7 +143,7 @@ describe('the votes of one node', () => {
     expect(await node.release(first)).toBe(true);
     for (let tries = 0; tries < 100 && !heard.includes(true); tries += 1) await sleep(10);
     // Two votes and two withdrawals, then a vote and a release: only the release frees the lock.
-    expect(heard.filter((mayFree) => mayFree)).toHaveLength(1);
+    expect(heard.filter((mayGrant) => mayGrant)).toHaveLength(1);
     expect(heard.at(-1)).toBe(true);
     await watch[Symbol.asyncDispose]();
   });

@@ -1,12 +1,14 @@
-import type { ClaimRef } from '../../store/store.ts';
 import { AheadWatch, type QueueWatches, type Watching } from '../shared/ahead-watch.ts';
-import { type Claim, claimKey } from './claim.ts';
+import { CallbackIndex } from '../shared/callback-index.ts';
+import { ClaimMap } from '../shared/claim-map.ts';
+import type { Claim } from './claim.ts';
 import type { WatchHub } from './watch-hub.ts';
 
 /** For each lock that claims of this store wait for, one watch for changes of its notes. */
 class NoteWatches {
   readonly #hub: WatchHub;
-  readonly #byLock = new Map<string, { readonly fires: Set<() => void>; readonly watching: Watching }>();
+  readonly #fires = new CallbackIndex();
+  readonly #watching = new Map<string, Watching>();
 
   constructor(hub: WatchHub) {
     this.#hub = hub;
@@ -15,18 +17,18 @@ class NoteWatches {
   /** A waiter is also woken without this watch, by polling, so that a refused watch does not matter. */
   add({ lock: keys, revision }: Claim, fire: () => void): () => void {
     const lock = keys.from.toString('latin1');
-    const fires = this.#byLock.get(lock)?.fires ?? new Set();
-    const fireAll = (): void => fires.forEach((each) => void each());
-    if (fires.size === 0) {
-      const from = (revision ?? 0n) + 1n;
-      const watching = this.#hub.add({ key: keys.note, from, puts: true }, fireAll);
-      this.#byLock.set(lock, { fires, watching });
+    if (!this.#fires.has(lock)) {
+      const watched = { key: keys.note, from: (revision ?? 0n) + 1n, puts: true };
+      this.#watching.set(
+        lock,
+        this.#hub.add(watched, () => this.#fires.call(lock)),
+      );
     }
-    fires.add(fire);
+    const remove = this.#fires.add(lock, fire);
     return () => {
-      if (!fires.delete(fire) || fires.size > 0) return;
-      this.#byLock.get(lock)?.watching.cancel();
-      this.#byLock.delete(lock);
+      if (!remove()) return;
+      this.#watching.get(lock)?.cancel();
+      this.#watching.delete(lock);
     };
   }
 }
@@ -64,36 +66,23 @@ function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): QueueWa
 }
 
 /** The claims of this store that exist, or may exist, and the watches of those that wait. */
-export class ClaimTable {
-  readonly #byKey = new Map<string, Claim>();
+export class ClaimTable extends ClaimMap<Claim> {
   readonly watch: AheadWatch<Claim>;
 
   constructor(hub: WatchHub, onEvicted: (claim: Claim) => void) {
+    super();
     this.watch = new AheadWatch(queueWatches(hub, onEvicted));
   }
 
-  get size(): number {
-    return this.#byKey.size;
-  }
-
-  get(ref: ClaimRef): Claim | undefined {
-    return this.#byKey.get(claimKey(ref));
-  }
-
-  add(claim: Claim): void {
-    this.#byKey.set(claimKey(claim), claim);
+  override add(claim: Claim): void {
+    super.add(claim);
     claim.lease.claims.add(claim.keyText);
   }
 
   remove(claim: Claim): void {
-    const key = claimKey(claim);
-    if (this.#byKey.get(key) === claim) this.#byKey.delete(key);
+    this.delete(claim);
     claim.lease.claims.delete(claim.keyText);
     this.watch.end(claim);
     claim.endKeyWatch();
-  }
-
-  *[Symbol.iterator](): Iterator<Claim> {
-    yield* this.#byKey.values();
   }
 }

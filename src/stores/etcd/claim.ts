@@ -66,6 +66,3 @@ export class Claim implements ClaimRef {
     return this.validForMs;
   }
 }
-
-/** Identifies a claim in this process. No name contains a line feed. */
-export const claimKey = ({ name, id }: ClaimRef): string => `${name}\n${id}`;

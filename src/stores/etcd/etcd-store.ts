@@ -1,6 +1,6 @@
 import { checkKeys, wrong } from '../../checks.ts';
 import { type Clock, systemClock, type Timer } from '../../clock.ts';
-import { ClosedError, StoreError } from '../../errors.ts';
+import { StoreError } from '../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type {
   ClaimOutcome,
@@ -15,9 +15,10 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import { instant } from '../../store/validity.ts';
-import { pause } from '../../util/backoff.ts';
+import { settlesWithin } from '../../util/backoff.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
+import { storeClosed } from '../shared/store-closed.ts';
 import { Calls } from './calls.ts';
 import { Claim } from './claim.ts';
 import { ClaimTable } from './claim-table.ts';
@@ -191,15 +192,12 @@ export class EtcdStore implements Store {
     this.#sweepTimer?.cancel();
     this.#evictions.clear();
     this.#hub.close();
-    const isRevoked = new AbortController();
-    const limit = pause(this.#clock, CLOSE_MS, { keepAlive: true, signal: isRevoked.signal });
-    await Promise.race([this.#leases.close(), limit]);
-    isRevoked.abort();
+    await settlesWithin(this.#clock, this.#leases.close(), CLOSE_MS, { keepAlive: true });
     this.#closeClient();
   }
 
   #assertOpen(): void {
-    if (this.#isClosed) throw new ClosedError('This store is closed');
+    if (this.#isClosed) throw storeClosed();
   }
 
   /** Sweeps every second while there are claims or leases. The timer does not keep the process alive. */

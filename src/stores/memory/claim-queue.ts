@@ -1,8 +1,9 @@
 import { agree, fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode, Waiter } from '../../store/store.ts';
+import { type Linked, LinkedList } from '../../util/linked-list.ts';
 
 /** A claim in a queue. Waiting claims are linked in order. */
-export interface QueuedClaim {
+export interface MemoryClaim extends Linked<MemoryClaim> {
   readonly id: string;
   readonly mode: Mode;
   ttlMs: number;
@@ -13,8 +14,6 @@ export interface QueuedClaim {
   grantedAtMs: number;
   /** Set while the claim waits. */
   waiter: Waiter | null;
-  ahead: QueuedClaim | null;
-  behind: QueuedClaim | null;
 }
 
 /**
@@ -22,11 +21,10 @@ export interface QueuedClaim {
  * granted claims is kept, so that a handoff costs the same with ten waiters as with ten thousand.
  */
 export class ClaimQueue {
-  readonly claims = new Map<string, QueuedClaim>();
-  readonly held = new Set<QueuedClaim>();
+  readonly claims = new Map<string, MemoryClaim>();
+  readonly held = new Set<MemoryClaim>();
   readonly #positionMs: number;
-  #first: QueuedClaim | null = null;
-  #last: QueuedClaim | null = null;
+  readonly #waiters = new LinkedList<MemoryClaim>();
   #weight = 0;
   /** A lower bound of the first expiry, corrected when it is reached. */
   #heldUntilMs = Number.POSITIVE_INFINITY;
@@ -41,11 +39,11 @@ export class ClaimQueue {
   }
 
   get waiting(): number {
-    return this.claims.size - this.held.size;
+    return this.#waiters.length;
   }
 
-  get head(): QueuedClaim | null {
-    return this.#first;
+  get head(): MemoryClaim | null {
+    return this.#waiters.first;
   }
 
   /** A lower bound of when the first hold runs out. */
@@ -60,12 +58,12 @@ export class ClaimQueue {
   }
 
   fitsNow(mode: Mode): boolean {
-    return this.#first === null && fits(this.#weight, mode);
+    return this.#waiters.length === 0 && fits(this.#weight, mode);
   }
 
-  add(request: ClaimRequest): QueuedClaim {
+  add(request: ClaimRequest): MemoryClaim {
     const { id, mode, ttlMs, note } = request;
-    const claim: QueuedClaim = {
+    const claim: MemoryClaim = {
       id,
       mode,
       ttlMs,
@@ -74,22 +72,20 @@ export class ClaimQueue {
       fence: null,
       grantedAtMs: 0,
       waiter: null,
-      ahead: null,
-      behind: null,
+      previous: null,
+      next: null,
+      isLinked: false,
     };
     this.claims.set(id, claim);
     return claim;
   }
 
-  enqueue(claim: QueuedClaim, nowMs: number): void {
-    claim.ahead = this.#last;
-    if (this.#last === null) this.#first = claim;
-    else this.#last.behind = claim;
-    this.#last = claim;
+  enqueue(claim: MemoryClaim, nowMs: number): void {
+    this.#waiters.push(claim);
     this.keepPosition(claim, nowMs);
   }
 
-  grant(claim: QueuedClaim, fence: bigint, nowMs: number): void {
+  grant(claim: MemoryClaim, fence: bigint, nowMs: number): void {
     this.#weight += weightOf(claim.mode);
     claim.fence = fence;
     claim.grantedAtMs = nowMs;
@@ -97,62 +93,49 @@ export class ClaimQueue {
     this.renew(claim, claim.ttlMs, nowMs);
   }
 
-  renew(claim: QueuedClaim, ttlMs: number, nowMs: number): void {
+  renew(claim: MemoryClaim, ttlMs: number, nowMs: number): void {
     claim.ttlMs = ttlMs;
     claim.expiresAtMs = nowMs + ttlMs;
     this.#heldUntilMs = Math.min(this.#heldUntilMs, claim.expiresAtMs);
   }
 
-  keepPosition(claim: QueuedClaim, nowMs: number): void {
+  keepPosition(claim: MemoryClaim, nowMs: number): void {
     claim.expiresAtMs = nowMs + Math.max(claim.ttlMs, this.#positionMs);
     this.#waitUntilMs = Math.min(this.#waitUntilMs, claim.expiresAtMs);
   }
 
-  remove(claim: QueuedClaim): void {
+  remove(claim: MemoryClaim): void {
     this.claims.delete(claim.id);
     if (this.held.delete(claim)) {
       this.#weight -= weightOf(claim.mode);
       if (this.held.size === 0) this.#heldUntilMs = Number.POSITIVE_INFINITY;
-    } else this.#unlink(claim);
+    } else this.#waiters.delete(claim);
   }
 
   /** Removes the first waiter from the queue when it fits, so that it can be granted. */
-  shiftFitting(): QueuedClaim | null {
-    const claim = this.#first;
+  shiftFitting(): MemoryClaim | null {
+    const claim = this.#waiters.first;
     if (claim === null || !fits(this.#weight, claim.mode)) return null;
-    this.#unlink(claim);
+    this.#waiters.delete(claim);
     return claim;
   }
 
   /** Drops the claims that have run out. */
   expire(nowMs: number): void {
     if (nowMs >= this.#heldUntilMs) this.#heldUntilMs = this.#expireAll(this.held, nowMs);
-    if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll(this.#allWaiters(), nowMs);
+    if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll([...this.waiters()], nowMs);
   }
 
-  *waiters(): Iterable<QueuedClaim> {
-    for (let claim = this.#first; claim !== null; claim = claim.behind) yield claim;
+  *waiters(): Iterable<MemoryClaim> {
+    for (let claim = this.#waiters.first; claim !== null; claim = claim.next) yield claim;
   }
 
-  #allWaiters(): QueuedClaim[] {
-    return [...this.waiters()];
-  }
-
-  #expireAll(claims: Iterable<QueuedClaim>, nowMs: number): number {
+  #expireAll(claims: Iterable<MemoryClaim>, nowMs: number): number {
     let next = Number.POSITIVE_INFINITY;
     for (const claim of claims) {
       if (claim.expiresAtMs <= nowMs) this.remove(claim);
       else next = Math.min(next, claim.expiresAtMs);
     }
     return next;
-  }
-
-  #unlink(claim: QueuedClaim): void {
-    if (claim.ahead === null) this.#first = claim.behind;
-    else claim.ahead.behind = claim.behind;
-    if (claim.behind === null) this.#last = claim.ahead;
-    else claim.behind.ahead = claim.ahead;
-    claim.ahead = null;
-    claim.behind = null;
   }
 }

@@ -1,7 +1,7 @@
 import { checkKeys } from '../../checks.ts';
 import type { Clock } from '../../clock.ts';
 import { systemClock } from '../../clock.ts';
-import { ClosedError, ModeMismatchError, QueueFullError } from '../../errors.ts';
+import { ModeMismatchError, QueueFullError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { Finding } from '../../store/finding.ts';
 import type {
@@ -16,10 +16,11 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { CallbackIndex } from '../shared/callback-index.ts';
+import { CallbackIndex, disposable } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
-import { ClaimQueue, type QueuedClaim } from './claim-queue.ts';
+import { storeClosed } from '../shared/store-closed.ts';
+import { ClaimQueue, type MemoryClaim } from './claim-queue.ts';
 
 /** Options of a memory store. */
 export interface MemoryStoreOptions {
@@ -107,7 +108,7 @@ class MemoryStore implements Store {
 
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     this.#open();
-    return this.#observers.add(name, onChange);
+    return disposable(this.#observers.add(name, onChange));
   }
 
   async read(name: string): Promise<readonly StoredClaim[]> {
@@ -139,7 +140,7 @@ class MemoryStore implements Store {
   }
 
   #open(): number {
-    if (this.#closed) throw new ClosedError('This store is closed');
+    if (this.#closed) throw storeClosed();
     return this.#clock.monotonicMs();
   }
 
@@ -159,7 +160,7 @@ class MemoryStore implements Store {
   #askAgain(
     request: ClaimRequest,
     queue: ClaimQueue,
-    claim: QueuedClaim,
+    claim: MemoryClaim,
     now: number,
     waiter: Waiter | undefined,
   ): ClaimOutcome {
@@ -183,7 +184,7 @@ class MemoryStore implements Store {
     return this.#refuse(request.name, queue, claim, now);
   }
 
-  #refuse(name: string, queue: ClaimQueue, claim: QueuedClaim | null, now: number): ClaimOutcome {
+  #refuse(name: string, queue: ClaimQueue, claim: MemoryClaim | null, now: number): ClaimOutcome {
     if (claim !== null) this.#watchExpiry(name, queue, now);
     const askAgainMs = DEFAULTS.queuePositionMs / 3;
     // Only the first waiter asks when a hold runs out; the others only keep their queue positions.
@@ -230,7 +231,7 @@ class MemoryStore implements Store {
   }
 }
 
-function describe(claim: QueuedClaim, now: number): StoredClaim {
+function describe(claim: MemoryClaim, now: number): StoredClaim {
   const granted = claim.fence !== null;
   return {
     id: claim.id,

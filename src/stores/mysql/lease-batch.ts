@@ -3,12 +3,12 @@ import type { Batch } from '../shared/batch.ts';
 import type { Send } from '../shared/batch-options.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
 import { type FailureKind, isSingle, pooledBatch } from '../shared/pooled-batch.ts';
-import type { LockQueue } from '../shared/rows/lock-queue.ts';
-import type { RowReading } from '../shared/rows/lock-row.ts';
-import { applyOperations, type RowAccess, type RowView } from '../shared/rows/row-operations.ts';
 import type { Connection } from './connection.ts';
 import { errorNumberOf, failureOf, isReadOnly, notBegun } from './failure.ts';
 import { type LeaseOperation, readingOf, type Statement, writtenRow } from './lease-statement.ts';
+import type { RowReading } from './lock-row.ts';
+import { applyOperations, type RowAccess, type RowView } from './row-operations.ts';
+import type { RowQueue } from './row-queue.ts';
 import type { Statements } from './statements.ts';
 
 /** A statement that goes out by itself, and whose rows are the answer. */
@@ -98,7 +98,7 @@ class LeaseAccess implements RowAccess {
     }
   }
 
-  async write(queues: readonly LockQueue[]): Promise<boolean> {
+  async write(queues: readonly RowQueue[]): Promise<boolean> {
     const versions = queues.map(() => newVersion(this.#clock));
     const rows = queues.map((queue, n) => writtenRow(queue, versions[n] ?? ''));
     try {

@@ -1,9 +1,9 @@
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
-import type { LockQueue } from '../shared/rows/lock-queue.ts';
-import { decodeClaims, encodeClaims, type Hold, type RowReading } from '../shared/rows/lock-row.ts';
-import type { Operation } from '../shared/rows/row-operations.ts';
 import type { ClaimAnswer, ReleaseAnswer } from '../shared/server-queue-store.ts';
 import type { Result, Row, Value } from './connection.ts';
+import { decodeClaims, encodeClaims, type Hold, type RowReading } from './lock-row.ts';
+import type { Operation } from './row-operations.ts';
+import type { RowQueue } from './row-queue.ts';
 import type { Statements } from './statements.ts';
 
 export interface Statement {
@@ -25,7 +25,7 @@ export function claimOperation(
   isContended: boolean,
 ): LeaseOperation<ClaimAnswer> {
   const { name, id, ttlMs, note, fenceAbove, mode } = request;
-  const apply = (queue: LockQueue): ClaimAnswer => queue.claim(request, queueMax);
+  const apply = (queue: RowQueue): ClaimAnswer => queue.claim(request, queueMax);
   if (mode.kind !== 'exclusive' || isContended) return { name, apply };
   return {
     name,
@@ -55,7 +55,7 @@ export function renewOperation(claim: ClaimRef, change: RenewChange): LeaseOpera
 
 export function releaseOperation(claim: ClaimRef, isContended: boolean): LeaseOperation<ReleaseAnswer> {
   const { name, id } = claim;
-  const apply = (queue: LockQueue): ReleaseAnswer => queue.release(claim);
+  const apply = (queue: RowQueue): ReleaseAnswer => queue.release(claim);
   if (isContended) return { name, apply };
   return {
     name,
@@ -100,7 +100,7 @@ export function readingOf(columns: Row): RowReading {
 }
 
 /** A row as `WRITE` takes it: which one it was, and what it becomes. */
-export function writtenRow({ row, nowUs, floor }: LockQueue, version: string): readonly unknown[] {
+export function writtenRow({ row, nowUs, floor }: RowQueue, version: string): readonly unknown[] {
   const alone = row.holds.find(({ mode }) => mode.kind === 'exclusive');
   const beside = row.holds.filter((hold) => hold !== alone);
   const queue = beside.length + row.queue.length === 0 ? null : encodeClaims(beside, row.queue);

@@ -2,10 +2,10 @@ import { checkCount } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
 import type { Store } from '../../store/store.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
-import { RowServer } from '../shared/rows/row-server.ts';
 import { ServerQueueStore } from '../shared/server-queue-store.ts';
 import type { Connector } from './connection.ts';
 import { LeaseTable } from './lease-table.ts';
+import { RowServer } from './row-server.ts';
 import { Schema } from './schema.ts';
 
 /** What of a MySQL store can be set. Programs that share locks must agree on the prefix. */

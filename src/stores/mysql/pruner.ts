@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { PruneTimer } from '../shared/prune-timer.ts';
-import { greatest, LockQueue, NOBODY } from '../shared/rows/lock-queue.ts';
-import type { RowReading } from '../shared/rows/lock-row.ts';
+import type { RowReading } from './lock-row.ts';
+import { greatest, NOBODY, RowQueue } from './row-queue.ts';
 import type { Statements } from './statements.ts';
 
 /** How many pages of 1,000 rows are looked at each time: more than come, so that the table does not grow. */
@@ -70,5 +70,5 @@ export class Pruner {
 
 function isIdle(reading: RowReading): boolean {
   const { row, nowUs } = reading;
-  return row.changedAtUs < nowUs - IDLE_US && new LockQueue(reading, NOBODY).read().length === 0;
+  return row.changedAtUs < nowUs - IDLE_US && new RowQueue(reading, NOBODY).read().length === 0;
 }

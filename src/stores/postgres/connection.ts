@@ -3,9 +3,9 @@ import { StoreError, UnsupportedError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { LimitedConnection } from '../shared/limited-connection.ts';
 import type {
-  ConnectionEvents,
   ConnectionFactory,
   DriverConnection,
+  DriverEvents,
   Row,
   Statement,
 } from './driver-connection.ts';
@@ -17,7 +17,7 @@ const CONNECT_MS = 5_000;
 const STATEMENT_MS = 10_000;
 export const VERSION_MIN = 12;
 
-export interface ConnectionOptions extends Partial<ConnectionEvents> {
+export interface ConnectionOptions extends Partial<DriverEvents> {
   readonly clock: Clock;
   /** How long opening may take; a connection that comes later is closed. Default 5 s. */
   readonly connectMs?: number | undefined;

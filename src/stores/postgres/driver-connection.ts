@@ -9,7 +9,7 @@ export interface Statement {
 }
 
 /** What a connection reports. */
-export interface ConnectionEvents {
+export interface DriverEvents {
   onNotification(channel: string, payload: string): void;
   /** The connection has ended, and not by `close` or `destroy`. Called once. */
   onClose(reason: Error | null): void;
@@ -32,4 +32,4 @@ export interface DriverConnection {
 }
 
 /** Creates a connection with the settings of the user's pool or URL. */
-export type ConnectionFactory = (events: ConnectionEvents) => DriverConnection;
+export type ConnectionFactory = (events: DriverEvents) => DriverConnection;

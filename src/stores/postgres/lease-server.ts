@@ -5,13 +5,13 @@ import type { ConnectionPool } from '../shared/connection-pool.ts';
 import type {
   ClaimAnswer,
   QueueServer,
+  QueueSubscription,
   ReleaseAnswer,
-  Subscription,
   SubscriptionEvents,
 } from '../shared/server-queue-store.ts';
 import type { Connection } from './connection.ts';
 import { leasePool } from './connection-pool.ts';
-import { DeadWaiters } from './dead-waiters.ts';
+import { DeadWaiterTimer } from './dead-waiter-timer.ts';
 import { type DiagnosedStore, diagnose } from './diagnose.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { listNames, observe, readClaims } from './inspect.ts';
@@ -55,7 +55,6 @@ export class LeaseServer implements QueueServer {
     // A waiter that was woken and is stopped has five seconds to claim (`claim_limit`).
     firstMs: { min: 4_500, max: 5_500 },
     takeOverMs: { min: 4_500, max: 5_500 },
-    takeOverMs: { min: 4_500, max: 5_500 },
   };
   /** NOTIFY does not say how old a message is, so a woken waiter has to claim. */
   readonly pushesGrants = false;
@@ -65,7 +64,7 @@ export class LeaseServer implements QueueServer {
   readonly #batch: LeaseBatch;
   readonly #subscription: LeaseSubscription;
   readonly #pruner: Pruner;
-  readonly #deadWaiters: DeadWaiters;
+  readonly #deadWaiters: DeadWaiterTimer;
   readonly #diagnosed: DiagnosedStore;
   #greatestFence = FENCE_MAX;
 
@@ -80,7 +79,7 @@ export class LeaseServer implements QueueServer {
     const channel = (): string | null => (this.#subscription.isUp ? this.#subscription.channel : null);
     this.#batch = leaseBatch({ clock, schema, pool: this.#pool, queueMax, channel });
     this.#pruner = new Pruner(clock, this.#batch, schema);
-    this.#deadWaiters = new DeadWaiters(clock, this.#batch, schema);
+    this.#deadWaiters = new DeadWaiterTimer(clock, this.#batch, schema);
     // One more connection listens.
     this.#diagnosed = { factory, connections: connections + 1, tables: { schema, migrates } };
   }
@@ -90,7 +89,7 @@ export class LeaseServer implements QueueServer {
     return this.#greatestFence;
   }
 
-  subscribe(events: SubscriptionEvents): Subscription {
+  subscribe(events: SubscriptionEvents): QueueSubscription {
     this.#subscription.events = events;
     return this.#subscription;
   }

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../clock.ts';
 import { between } from '../shared/retry-after.ts';
-import type { Subscription as QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
+import type { QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
 import { Subscription } from '../shared/subscription.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { ListeningConnection } from './listening-connection.ts';
@@ -42,8 +42,8 @@ export class LeaseSubscription implements QueueSubscription {
         return this.#connection;
       },
       isWanted: () => this.events?.isWanted() === true,
-      onUp: () => this.events?.onBreak(),
-      onDown: () => this.events?.onBreak(),
+      onUp: () => this.events?.onGap(),
+      onDown: () => this.events?.onGap(),
       onMessage: (message) => this.#onMessage(message),
     });
   }

@@ -1,4 +1,4 @@
-import type { ConnectionEvents, DriverConnection, Row, Statement } from './driver-connection.ts';
+import type { DriverConnection, DriverEvents, Row, Statement } from './driver-connection.ts';
 import { type PgConnection, PgPreparedRun } from './pg-prepared-run.ts';
 
 /** The part of a `pg` pool that is read: its settings. */
@@ -46,11 +46,11 @@ const TEXT = { getTypeParser: () => asText };
 
 export class PgDriver implements DriverConnection {
   readonly #client: OwnClient;
-  readonly #events: ConnectionEvents;
+  readonly #events: DriverEvents;
   #reason: Error | null = null;
   #isEnded = false;
 
-  constructor(Client: PgClientClass, settings: object, events: ConnectionEvents) {
+  constructor(Client: PgClientClass, settings: object, events: DriverEvents) {
     this.#events = events;
     // `pg` keeps passwords in non-enumerable properties, which a spread does not copy.
     const own = Object.defineProperties({}, Object.getOwnPropertyDescriptors(settings));

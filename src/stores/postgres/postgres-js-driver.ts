@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { firstInstalled } from '../shared/client-library.ts';
 import { POSTGRES_JS } from './client-library.ts';
-import type { ConnectionEvents, DriverConnection, Row, Statement } from './driver-connection.ts';
+import type { DriverConnection, DriverEvents, Row, Statement } from './driver-connection.ts';
 
 /** The part of postgres.js that is read: its settings. */
 export interface PostgresJs {
@@ -33,7 +33,7 @@ export type PostgresJsFactory = (settings: object) => OwnSql;
 const PLAIN = { column: {}, value: {}, row: {} };
 
 export class PostgresJsDriver implements DriverConnection {
-  readonly #events: ConnectionEvents;
+  readonly #events: DriverEvents;
   readonly #settings: Settings;
   readonly #load: () => Promise<PostgresJsFactory>;
   #sql: OwnSql | null = null;
@@ -44,11 +44,7 @@ export class PostgresJsDriver implements DriverConnection {
   #isDestroyed = false;
   #isEnded = false;
 
-  constructor(
-    settings: object,
-    events: ConnectionEvents,
-    load: () => Promise<PostgresJsFactory> = loadLibrary,
-  ) {
+  constructor(settings: object, events: DriverEvents, load: () => Promise<PostgresJsFactory> = loadLibrary) {
     this.#settings = settings as Settings;
     this.#events = events;
     this.#load = load;

@@ -1,6 +1,6 @@
 import { checkClock } from '../../store/clock-check.ts';
 import { type DiagnoseContext, type Finding, runCheck, type Verdict } from '../../store/finding.ts';
-import type { Subscription } from '../shared/server-queue-store.ts';
+import type { QueueSubscription } from '../shared/server-queue-store.ts';
 import { checkWakeUp } from '../shared/wake-up-check.ts';
 import { worstOf } from '../shared/worst-verdict.ts';
 import { untilConnected } from './call.ts';
@@ -35,7 +35,7 @@ export async function diagnoseRedis(
   context: DiagnoseContext,
   readiness: ReadinessCheck,
   keys: Keys,
-  subscription: Subscription,
+  subscription: QueueSubscription,
 ): Promise<readonly Finding[]> {
   const { connection } = readiness;
   await untilConnected(readiness, context.signal);

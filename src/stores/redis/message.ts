@@ -7,8 +7,8 @@ export type Message =
       /** `null`: the claim has to ask whether it holds the lock. */
       readonly grant: { readonly fence: bigint; readonly endsAtServerMs: number } | null;
     }
-  /** `mayFree`: a claim may be granted because of the change. */
-  | { readonly kind: 'changed'; readonly key: string; readonly mayFree: boolean }
+  /** `mayGrant`: a claim may be granted because of the change. */
+  | { readonly kind: 'changed'; readonly key: string; readonly mayGrant: boolean }
   /** A claim further ahead was granted, and may fail to confirm that. */
   | { readonly kind: 'handoff'; readonly key: string }
   | { readonly kind: 'evicted'; readonly key: string; readonly id: string };
@@ -32,5 +32,5 @@ export function messageIn(text: string): Message | null {
   }
   if (kind === 'e') return { kind: 'evicted', key, id };
   if (kind === 'l') return { kind: 'handoff', key };
-  return kind === 'o' || kind === 'h' ? { kind: 'changed', key, mayFree: kind === 'o' } : null;
+  return kind === 'o' || kind === 'h' ? { kind: 'changed', key, mayGrant: kind === 'o' } : null;
 }

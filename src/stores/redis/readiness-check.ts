@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
-import { ClosedError, type HoldfastError, UnsupportedError } from '../../errors.ts';
+import { type HoldfastError, UnsupportedError } from '../../errors.ts';
+import { storeClosed } from '../shared/store-closed.ts';
 import type { RedisConnection } from './connection.ts';
 import { clientEnded, failureOf, notSent } from './failure.ts';
 import { evictionPolicyIn, fieldsIn, isOlder, versionIn } from './server-info.ts';
@@ -81,7 +82,7 @@ export class ReadinessCheck {
    * result cancels that.
    */
   whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
-    if (this.#closed) callback(new ClosedError('This store is closed'));
+    if (this.#closed) callback(storeClosed());
     else {
       this.#waiting.add(callback);
       if (!this.#opening) {
@@ -100,12 +101,12 @@ export class ReadinessCheck {
   }
 
   assertNotClosed(): void {
-    if (this.#closed) throw new ClosedError('This store is closed');
+    if (this.#closed) throw storeClosed();
   }
 
   close(): void {
     this.#closed = true;
-    this.#answer(new ClosedError('This store is closed'));
+    this.#answer(storeClosed());
   }
 
   #proceed(): void {

@@ -86,8 +86,8 @@ export class RedisServer implements QueueServer {
       retryMs: RESUBSCRIBE_MS,
       heartbeatMs: HEARTBEAT_MS,
       isWanted: () => this.#events?.isWanted() === true,
-      onUp: () => this.#events?.onBreak(),
-      onDown: () => this.#events?.onBreak(),
+      onUp: () => this.#events?.onGap(),
+      onDown: () => this.#events?.onGap(),
       onMessage: (message) => this.#onMessage(message),
     });
     const channel = (): string => (this.subscription.isUp ? this.#channel : '-');
@@ -170,7 +170,7 @@ export class RedisServer implements QueueServer {
     const name = this.#nameOf(message.key);
     if (message.kind === 'evicted') this.#events.onEvicted(message.id);
     else if (message.kind === 'granted') this.#events.onGranted(name, message.id, message.grant);
-    else if (message.kind === 'changed') this.#events.onChanged(name, message.mayFree);
+    else if (message.kind === 'changed') this.#events.onChanged(name, message.mayGrant);
     else this.#events.onHandoff(name);
   }
 

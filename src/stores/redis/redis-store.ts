@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../clock.ts';
 import { DEFAULTS } from '../../options.ts';
-import { ServerQueueStore, type Subscription } from '../shared/server-queue-store.ts';
+import { type QueueSubscription, ServerQueueStore } from '../shared/server-queue-store.ts';
 import type { RedisConnection } from './connection.ts';
 import { Keys } from './keys.ts';
 import { ReadinessCheck } from './readiness-check.ts';
@@ -55,7 +55,7 @@ export class RedisStore extends ServerQueueStore implements Replicating {
     return this.#server.replicasWith(name, count, limitMs, signal);
   }
 
-  get subscription(): Subscription {
+  get subscription(): QueueSubscription {
     return this.#server.subscription;
   }
 

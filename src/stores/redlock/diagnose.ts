@@ -11,7 +11,7 @@ import {
 import { type DiagnosedServer, serverChecks } from '../redis/diagnose.ts';
 import type { ReadinessCheck } from '../redis/readiness-check.ts';
 import { ServerFacts } from '../redis/server-checks.ts';
-import type { Subscription } from '../shared/server-queue-store.ts';
+import type { QueueSubscription } from '../shared/server-queue-store.ts';
 import { checkWakeUp } from '../shared/wake-up-check.ts';
 import { worstOf } from '../shared/worst-verdict.ts';
 import type { RedlockNode } from './node.ts';
@@ -21,7 +21,7 @@ const NODES_MIN = 3;
 /** A node that answers, as the checks see it. */
 export interface DiagnosedNode extends DiagnosedServer {
   readonly readiness: ReadinessCheck;
-  readonly subscription: Subscription;
+  readonly subscription: QueueSubscription;
 }
 
 /** The checks of every node, and of all of them together. Rejects when no node answers. */

@@ -4,7 +4,7 @@ import { onAbort } from '../../util/abort.ts';
 import { Commands } from '../../util/command.ts';
 import { Turns } from '../../util/turns.ts';
 import type { RedlockNode } from './node.ts';
-import { type Result, Votes } from './votes.ts';
+import { NodeAnswers, type Result } from './node-answers.ts';
 
 /** A node has this share of the TTL to answer, within these bounds. */
 const NODE_SHARE = 1 / 20;
@@ -38,7 +38,7 @@ export interface Question<Answer> {
   readonly ttlMs: number;
   send(node: RedlockNode, signal: AbortSignal): Promise<Answer>;
   /** Whether the nodes that have not answered yet can no longer change the outcome. */
-  isDecided(votes: Votes<Answer>): boolean;
+  isDecided(votes: NodeAnswers<Answer>): boolean;
   /** Aborts when the caller gives up. Commands that were not sent by then are never sent. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -77,8 +77,8 @@ export class NodeSet {
    * or failed: a slow node delays only what depends on it. Later answers still count for
    * `whenComplete`.
    */
-  ask<Answer>({ id, ttlMs, send, isDecided, signal }: Question<Answer>): Promise<Votes<Answer>> {
-    const votes = new Votes<Answer>(this.nodes);
+  ask<Answer>({ id, ttlMs, send, isDecided, signal }: Question<Answer>): Promise<NodeAnswers<Answer>> {
+    const votes = new NodeAnswers<Answer>(this.nodes);
     const limitMs = this.#hasAsked ? this.limitMs(ttlMs) : Math.max(this.limitMs(ttlMs), FIRST_MS);
     return new Promise((resolve) => {
       const settle = (index: number, result: Result<Answer>, isLate: boolean): void => {
@@ -120,12 +120,12 @@ export class NodeSet {
   async gather<Answer>(
     send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
     signal: AbortSignal | undefined,
-  ): Promise<Votes<Answer>> {
+  ): Promise<NodeAnswers<Answer>> {
     const enough = new AbortController();
     const stopListening = onAbort(signal, () => enough.abort());
     if (signal?.aborted === true) enough.abort();
     const startedMs = this.clock.monotonicMs();
-    const votes = new Votes<Answer>(this.nodes);
+    const votes = new NodeAnswers<Answer>(this.nodes);
     let timer: Timer | null = null;
     const onSettled = (): void => {
       if (this.size - votes.pending !== this.majority) return;
@@ -234,7 +234,7 @@ function notSent(state: NodeState | undefined): StoreError {
 }
 
 /** Aborts with the first of the two. Removes its listeners when all votes are there. */
-function firstOf(limit: AbortSignal, signal: AbortSignal, votes: Votes<unknown>): AbortSignal {
+function firstOf(limit: AbortSignal, signal: AbortSignal, votes: NodeAnswers<unknown>): AbortSignal {
   if (signal.aborted) return signal;
   const controller = new AbortController();
   const abort = (): void => controller.abort();

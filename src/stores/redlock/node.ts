@@ -60,8 +60,8 @@ export interface RedlockNode extends Omit<Store, 'claim' | 'diagnose' | 'traits'
    * checks of `diagnose`.
    */
   reach?(signal: AbortSignal): Promise<DiagnosedNode>;
-  /** `mayFree`: a claim may be granted because of the change. */
-  watch(target: { readonly name: string }, onChange: (mayFree: boolean) => void): Promise<AsyncDisposable>;
+  /** `mayGrant`: a claim may be granted because of the change. */
+  watch(target: { readonly name: string }, onChange: (mayGrant: boolean) => void): Promise<AsyncDisposable>;
 }
 
 export interface RedisNodeOptions {
@@ -125,7 +125,7 @@ export class RedisNode implements RedlockNode {
     return this.#store.evict(claim, signal);
   }
 
-  watch(target: { readonly name: string }, onChange: (mayFree: boolean) => void): Promise<AsyncDisposable> {
+  watch(target: { readonly name: string }, onChange: (mayGrant: boolean) => void): Promise<AsyncDisposable> {
     return this.#store.watch(target, onChange);
   }
 

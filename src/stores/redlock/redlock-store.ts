@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.ts';
-import { ClosedError, StoreError, UnsupportedError } from '../../errors.ts';
+import { StoreError, UnsupportedError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type {
@@ -15,13 +15,10 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import { type RetryPolicy, retryAfterMs } from '../shared/retry-after.ts';
+import { storeClosed } from '../shared/store-closed.ts';
 import { WakeList } from '../shared/wake-list.ts';
 import { Proposals } from './fence.ts';
 import { listAtMajority, readAtMajority } from './inspect.ts';
-import type { NodeVote, RedlockNode } from './node.ts';
-import { NodeSet } from './node-set.ts';
-import { Reinstalls } from './reinstalls.ts';
-import { ReleaseWatch } from './release-watch.ts';
 import {
   assertRefused,
   blockersIn,
@@ -31,8 +28,12 @@ import {
   renewRound,
   takeBack,
   voteRound,
-} from './rounds.ts';
-import type { Votes } from './votes.ts';
+} from './majority.ts';
+import type { NodeVote, RedlockNode } from './node.ts';
+import type { NodeAnswers } from './node-answers.ts';
+import { NodeSet } from './node-set.ts';
+import { Reinstalls } from './reinstalls.ts';
+import { ReleaseWatch } from './release-watch.ts';
 
 export interface RedlockOptions {
   readonly clock: Clock;
@@ -160,7 +161,7 @@ export class RedlockStore implements Store {
     if (!this.#waiting.hasQueue(claim.name)) this.#releases.end(claim.name);
   }
 
-  #retryAfterMs({ name, id }: ClaimRequest, votes: Votes<NodeVote>, roundMs: number): number {
+  #retryAfterMs({ name, id }: ClaimRequest, votes: NodeAnswers<NodeVote>, roundMs: number): number {
     const { freeInMs, isSplit, isForeign } = blockersIn(votes, this.#nodes.majority);
     const refusal = { endsInMs: freeInMs, isHead: false, isForeign, splitRoundMs: isSplit ? roundMs : null };
     const { lookMs, keepMs } = retryAfterMs(RETRY, this.#clock, refusal, true);
@@ -235,7 +236,7 @@ export class RedlockStore implements Store {
   }
 
   #assertOpen(): void {
-    if (this.#closing !== null) throw new ClosedError('This store is closed');
+    if (this.#closing !== null) throw storeClosed();
   }
 
   /** The core subtracts its own drift from this. */

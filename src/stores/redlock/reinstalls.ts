@@ -1,7 +1,7 @@
 import type { ClaimRef, RenewChange, RenewOutcome } from '../../store/store.ts';
 import type { RedlockNode } from './node.ts';
+import type { NodeAnswers } from './node-answers.ts';
 import type { NodeSet } from './node-set.ts';
-import type { Votes } from './votes.ts';
 
 /** A claim that is being put back, or may have to be. */
 interface Reinstall {
@@ -25,7 +25,7 @@ export class Reinstalls {
    * A majority has renewed the claim. Which nodes do not have it is known when all have answered.
    * The claim may be released before that, or while it is put back.
    */
-  watch(claim: ClaimRef, change: RenewChange, votes: Votes<RenewOutcome>): void {
+  watch(claim: ClaimRef, change: RenewChange, votes: NodeAnswers<RenewOutcome>): void {
     if (this.#running.has(claim.id)) return;
     const reinstall = { isCancelled: false };
     this.#running.set(claim.id, reinstall);
@@ -45,7 +45,7 @@ export class Reinstalls {
   async #start(
     claim: ClaimRef,
     change: RenewChange,
-    votes: Votes<RenewOutcome>,
+    votes: NodeAnswers<RenewOutcome>,
     reinstall: Reinstall,
   ): Promise<void> {
     const { nodes } = this.#nodes;

@@ -38,8 +38,8 @@ export class ReleaseWatch {
   begin(name: string): void {
     if (this.#watched.has(name)) return;
     const watches = this.#nodes.nodes.map((node) =>
-      node.watch({ name }, (mayFree) => {
-        if (mayFree) this.#onTold(name, node);
+      node.watch({ name }, (mayGrant) => {
+        if (mayGrant) this.#onTold(name, node);
       }),
     );
     const watched: Watched = { watches, told: new Set(), calls: 0, timer: null };

@@ -1,7 +1,8 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { ClosedError, HoldfastError } from '../../errors.ts';
+import { HoldfastError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
+import { storeClosed } from './store-closed.ts';
 
 /** One connection that only the store uses. It ends for good when it breaks. */
 export interface PooledConnection {
@@ -80,7 +81,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
    * callback given counts.
    */
   whenFree(callback: (refusal: HoldfastError | null) => void): void {
-    if (this.#isClosed) callback(closed());
+    if (this.#isClosed) callback(storeClosed());
     else {
       this.#onFree = callback;
       this.#openAnother();
@@ -111,7 +112,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
   }
 
   assertOpen(): void {
-    if (this.#isClosed) throw closed();
+    if (this.#isClosed) throw storeClosed();
   }
 
   /** The schema was dropped or replaced: the next connection checks it again. */
@@ -134,7 +135,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
     this.#closing.abort();
     this.#idleTimer?.cancel();
     this.#retryTimer?.cancel();
-    this.#callBack(closed());
+    this.#callBack(storeClosed());
     await Promise.all([...this.#all].map((connection) => connection.close()));
     this.#all.clear();
   }
@@ -216,8 +217,4 @@ export class ConnectionPool<Connection extends PooledConnection> {
       }
     });
   }
-}
-
-export function closed(): ClosedError {
-  return new ClosedError('This store is closed');
 }

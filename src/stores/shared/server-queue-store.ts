@@ -15,11 +15,12 @@ import type {
 } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
 import { isDefinite } from '../../util/error-code.ts';
+import { disposable } from './callback-index.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
 import { HANDOFF_CHECK_MS, HandoffCheck } from './handoff-check.ts';
-import { Observers, type OnChange } from './observers.ts';
+import { PushedGrantAge } from './pushed-grant-age.ts';
+import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
-import { ServerClock } from './server-clock.ts';
 import { UNCONFIRMED_MS, UnconfirmedGrants } from './unconfirmed-grants.ts';
 import { WakeList } from './wake-list.ts';
 
@@ -51,7 +52,7 @@ export type ReleaseAnswer = 'gone' | 'removed' | 'handed';
 export interface SubscriptionEvents {
   /** This claim was granted. Without the grant itself, its waiter has to ask. */
   onGranted(name: string, id: string, grant: { fence: bigint; endsAtServerMs: number } | null): void;
-  onChanged(name: string, mayFree: boolean): void;
+  onChanged(name: string, mayGrant: boolean): void;
   /** A claim was evicted; any process may have made it. */
   onEvicted(id: string): void;
   /** A waiter ahead was granted. If it is dead, only the waiters behind it may be left to notice. */
@@ -61,14 +62,14 @@ export interface SubscriptionEvents {
   /** Whether this process has waiters or observers. */
   isWanted(): boolean;
   /** The connection came up or broke, so messages may have been missed. */
-  onBreak(): void;
+  onGap(): void;
 }
 
 /**
  * The subscription to the server's messages. It is opened for the first waiter or observer, and
  * reconnects by itself.
  */
-export interface Subscription {
+export interface QueueSubscription {
   readonly isUp: boolean;
   /** Resolves when it is subscribed, or after a time limit. */
   start(): Promise<void>;
@@ -88,7 +89,7 @@ export interface QueueServer {
   readonly retry: RetryPolicy;
   /** Whether the messages of the server may carry grants. */
   readonly pushesGrants: boolean;
-  subscribe(events: SubscriptionEvents): Subscription;
+  subscribe(events: SubscriptionEvents): QueueSubscription;
   assertOpen(): void;
   claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer>;
   renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome>;
@@ -127,11 +128,11 @@ export class ServerQueueStore implements Store {
   readonly #server: QueueServer;
   readonly #clock: Clock;
   readonly #waiting: WakeList;
-  readonly #serverClock: ServerClock;
-  readonly #observers: Observers;
+  readonly #serverClock: PushedGrantAge;
+  readonly #observers: RegisteredObservers;
   readonly #handoffCheck: HandoffCheck;
   readonly #unconfirmed: UnconfirmedGrants;
-  readonly #subscription: Subscription;
+  readonly #subscription: QueueSubscription;
   /** Holds that had to wait: their release is likely to be awaited too. */
   readonly #hasWaited = new Set<string>();
   #closing: Promise<void> | null = null;
@@ -142,13 +143,13 @@ export class ServerQueueStore implements Store {
     this.#server = server;
     this.#clock = clock;
     this.#waiting = new WakeList(clock, server.retry.takeOverMs);
-    this.#serverClock = new ServerClock(clock);
-    this.#observers = new Observers(clock, (name, forMs) => server.observe(name, forMs));
+    this.#serverClock = new PushedGrantAge(clock);
+    this.#observers = new RegisteredObservers(clock, (name, forMs) => server.observe(name, forMs));
     this.#handoffCheck = new HandoffCheck(clock, (name) => this.release({ name, id: NOBODY }));
     this.#unconfirmed = new UnconfirmedGrants(clock);
     this.#subscription = server.subscribe({
       onGranted: (_name, id, grant) => this.#onGranted(id, grant),
-      onChanged: (name, mayFree) => this.#observers.tell(name, mayFree),
+      onChanged: (name, mayGrant) => this.#observers.tell(name, mayGrant),
       onEvicted: (id) => this.#evictions.tell(id),
       onHandoff: (name) => this.#waiting.wakeFirstIn(name, HANDOFF_CHECK_MS),
       onPoll: () => {
@@ -156,7 +157,7 @@ export class ServerQueueStore implements Store {
         this.#observers.tellAll();
       },
       isWanted: () => !this.#waiting.isEmpty || !this.#observers.isEmpty,
-      onBreak: () => this.#onBreak(),
+      onGap: () => this.#onGap(),
     });
   }
 
@@ -213,7 +214,7 @@ export class ServerQueueStore implements Store {
     const enteredAgoMs = this.#waiting.enqueue(request);
     if (this.#waiting.get(id) !== undefined) {
       this.#remember(id);
-      // Comes up in the background, and then wakes all waiters: see `#onBreak`.
+      // Comes up in the background, and then wakes all waiters: see `#onGap`.
       if (!this.#subscription.isUp) void this.#subscription.start();
     }
     const { lookMs, keepMs } = retryAfterMs(
@@ -293,7 +294,7 @@ export class ServerQueueStore implements Store {
     const stop = this.#observers.add(name, onChange);
     await this.#subscription.start();
     await this.#observers.register(name);
-    return { [Symbol.asyncDispose]: async () => stop() };
+    return disposable(stop);
   }
 
   read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
@@ -336,9 +337,9 @@ export class ServerQueueStore implements Store {
    * Messages may have been missed, and the server may take this process for dead. Every waiter asks
    * again, which also tells the server where to send messages.
    */
-  #onBreak(): void {
+  #onGap(): void {
     this.#serverClock.forget();
     this.#waiting.wakeAll();
-    this.#observers.onBreak();
+    this.#observers.onGap();
   }
 }

@@ -1,6 +1,6 @@
 import { type DiagnoseContext, ok, type Verdict, warn } from '../../store/finding.ts';
 import { pause } from '../../util/backoff.ts';
-import type { Subscription } from './server-queue-store.ts';
+import type { QueueSubscription } from './server-queue-store.ts';
 
 /** How long the subscription may take, and how often it is looked at. */
 const UP_MS = 2_000;
@@ -9,7 +9,7 @@ const LOOK_MS = 50;
 /** Whether the server can push wake-ups to this process: opens the subscription. */
 export async function checkWakeUp(
   { clock, limitMs }: Pick<DiagnoseContext, 'clock' | 'limitMs'>,
-  subscription: Subscription,
+  subscription: QueueSubscription,
 ): Promise<Verdict> {
   const endMs = clock.monotonicMs() + Math.min(UP_MS, limitMs / 2);
   await subscription.start();

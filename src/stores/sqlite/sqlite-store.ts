@@ -13,7 +13,7 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import { isUnknown } from '../../util/error-code.ts';
-import { CallbackIndex } from '../shared/callback-index.ts';
+import { CallbackIndex, disposable } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { WakeList } from '../shared/wake-list.ts';
@@ -122,10 +122,9 @@ export class SqliteStore implements Store {
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     this.#notifier.listen();
     const { tag } = this.#notifier;
-    const observer = this.#observers.add(name, onChange);
+    const remove = this.#observers.add(name, onChange);
     const end = async (): Promise<void> => {
-      await observer[Symbol.asyncDispose]();
-      if (this.#observers.has(name)) return;
+      if (!remove()) return;
       await this.#transactions.run(({ db }) => void db.run('dropWatch', name, tag)).catch(() => {});
     };
     try {
@@ -140,7 +139,7 @@ export class SqliteStore implements Store {
       await end();
       throw error;
     }
-    return { [Symbol.asyncDispose]: end };
+    return disposable(end);
   }
 
   read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {

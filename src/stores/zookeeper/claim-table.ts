@@ -1,6 +1,6 @@
-import type { ClaimRef } from '../../store/store.ts';
 import { AheadWatch, type QueueWatches } from '../shared/ahead-watch.ts';
-import { type Claim, claimKey } from './claim.ts';
+import { ClaimMap } from '../shared/claim-map.ts';
+import type { Claim } from './claim.ts';
 
 /**
  * A waiting claim watches the one node ahead, or the children of the lock node. A watch on a node
@@ -21,26 +21,9 @@ const queueWatches = (table: ClaimTable): QueueWatches<Claim> => ({
 });
 
 /** The claims of this store that are or may be in a queue, and the watches of those that wait. */
-export class ClaimTable {
-  readonly #byKey = new Map<string, Claim>();
+export class ClaimTable extends ClaimMap<Claim> {
   readonly #byPosition = new Map<string, Claim>();
   readonly watch = new AheadWatch<Claim>(queueWatches(this));
-
-  get size(): number {
-    return this.#byKey.size;
-  }
-
-  get(ref: ClaimRef): Claim | undefined {
-    return this.#byKey.get(claimKey(ref));
-  }
-
-  has(claim: Claim): boolean {
-    return this.#byKey.get(claim.key) === claim;
-  }
-
-  add(claim: Claim): void {
-    this.#byKey.set(claim.key, claim);
-  }
 
   /** The claim waits at its queue position. */
   addPosition(claim: Claim): void {
@@ -58,7 +41,7 @@ export class ClaimTable {
   }
 
   remove(claim: Claim): void {
-    if (!this.#byKey.delete(claim.key)) return;
+    if (!this.delete(claim)) return;
     this.#removePosition(claim);
     // The claim behind may refer to this one. Without this line it would keep a whole chain of
     // removed claims in memory.
@@ -71,18 +54,13 @@ export class ClaimTable {
    * of this process. Waiters of other processes further back find out when they ask again.
    */
   wakeWaiters(lock: string): void {
-    for (const claim of this.#byKey.values())
-      if (claim.lock === lock && !claim.isGranted) claim.waiter?.wake();
+    for (const claim of this) if (claim.lock === lock && !claim.isGranted) claim.waiter?.wake();
   }
 
   #removePosition(claim: Claim): void {
     if (claim.positionKey === null) return;
     if (this.#byPosition.get(claim.positionKey) === claim) this.#byPosition.delete(claim.positionKey);
     claim.positionKey = null;
-  }
-
-  *[Symbol.iterator](): Iterator<Claim> {
-    yield* this.#byKey.values();
   }
 }
 

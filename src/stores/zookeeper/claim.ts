@@ -1,4 +1,5 @@
 import type { ClaimRef, Mode, Waiter } from '../../store/store.ts';
+import { claimKey } from '../shared/claim-map.ts';
 import type { LockNode } from './empty-locks.ts';
 import type { Session } from './session.ts';
 
@@ -66,6 +67,3 @@ export class Claim implements ClaimRef {
     this.isAheadGone = false;
   }
 }
-
-/** No name contains a line feed. */
-export const claimKey = ({ name, id }: ClaimRef): string => `${name}\n${id}`;

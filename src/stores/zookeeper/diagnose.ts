@@ -12,7 +12,7 @@ import {
 import { judgeVoters } from '../shared/voters.ts';
 import { isNoAuth } from './calls.ts';
 import { type AclEntry, PERMISSION } from './client.ts';
-import { askServer, type ServerWord } from './server-word.ts';
+import { askServer, type ServerStatus } from './server-status.ts';
 import type { Session } from './session.ts';
 
 const VERSION_MIN = [3, 5] as const;
@@ -41,7 +41,7 @@ export async function diagnose(
   return await Promise.all(checks.map(({ check, run }) => runCheck(context, check, run)));
 }
 
-export function judgeVersions(words: readonly ServerWord[]): Verdict {
+export function judgeVersions(words: readonly ServerStatus[]): Verdict {
   const versions = [...new Set(words.flatMap(({ version }) => version ?? []))].sort();
   if (versions.length === 0)
     return unknown(
@@ -59,7 +59,7 @@ export function judgeVersions(words: readonly ServerWord[]): Verdict {
   return fail(found, 'The store was not made for this version.', 'Use ZooKeeper 3.5 or newer.');
 }
 
-export function judgeServing(words: readonly ServerWord[]): Verdict {
+export function judgeServing(words: readonly ServerStatus[]): Verdict {
   const known = words.filter(({ isServing }) => isServing !== null);
   const serving = known.filter(({ isServing }) => isServing === true);
   if (known.length === 0)

@@ -1,6 +1,6 @@
 import { checkKeys, wrong } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
-import { ClosedError, InvalidArgumentError, StoreError } from '../../errors.ts';
+import { InvalidArgumentError, StoreError } from '../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type {
   ClaimOutcome,
@@ -15,10 +15,12 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import { instant } from '../../store/validity.ts';
-import { pause } from '../../util/backoff.ts';
+import { settlesWithin } from '../../util/backoff.ts';
 import { Turns } from '../../util/turns.ts';
+import { claimKey } from '../shared/claim-map.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
-import { type Claim, claimKey } from './claim.ts';
+import { storeClosed } from '../shared/store-closed.ts';
+import type { Claim } from './claim.ts';
 import { ClaimTable } from './claim-table.ts';
 import { Claims } from './claims.ts';
 import type { Acl, ZookeeperClient } from './client.ts';
@@ -133,7 +135,7 @@ class ZookeeperStore implements Store {
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    if (this.#isClosed) return Promise.reject(closed());
+    if (this.#isClosed) return Promise.reject(storeClosed());
     const key = claimKey(ref);
     // A claim that still waits for its turn is never sent, so there is nothing to remove.
     const isCancelled = this.#connection.usable?.limiter.cancel(key) === true;
@@ -191,15 +193,12 @@ class ZookeeperStore implements Store {
     const removed = Promise.allSettled(
       [...this.#table].map((claim) => this.#removal.release(claim, undefined)),
     );
-    const over = new AbortController();
-    await Promise.race([removed, pause(this.#clock, CLOSE_MS, { keepAlive: true, signal: over.signal })]);
-    // From here on the timer must not keep the process alive.
-    over.abort();
+    await settlesWithin(this.#clock, removed, CLOSE_MS, { keepAlive: true });
     await this.#connection.close();
   }
 
   #assertOpen(): void {
-    if (this.#isClosed) throw closed();
+    if (this.#isClosed) throw storeClosed();
   }
 
   /** After a reconnect or the end of a session, all watches are gone. So every claim asks or renews. */
@@ -228,5 +227,3 @@ class ZookeeperStore implements Store {
     return false;
   }
 }
-
-const closed = (): ClosedError => new ClosedError('This store is closed');

@@ -22,8 +22,8 @@ import type { ConnectionFactory } from '../driver-connection.ts';
 import type { Key } from '../key.ts';
 import { Claims } from './claims.ts';
 import { Inspect } from './inspect.ts';
-import { KeyFinder } from './key-finder.ts';
-import { Observers } from './observers.ts';
+import { KeyFinder } from './key-of-name.ts';
+import { PolledObservers } from './polled-observers.ts';
 import { Sessions } from './sessions.ts';
 import { CHANNEL } from './statement.ts';
 
@@ -65,14 +65,14 @@ export class AdvisoryStore implements Store {
   readonly onEvicted = this.#evictions.add;
   readonly #sessions: Sessions;
   readonly #keys: KeyFinder;
-  readonly #observers: Observers;
+  readonly #observers: PolledObservers;
   readonly #claims: Claims;
   readonly #inspect: Inspect;
 
   constructor(factory: ConnectionFactory, options: PostgresAdvisoryStoreOptions) {
     const clock = options.clock ?? systemClock;
     const keys = new KeyFinder(options.key);
-    const observers = new Observers(clock);
+    const observers = new PolledObservers(clock);
     const sessions = new Sessions(factory, clock, {
       onNotification: (channel, payload) => this.#onNotification(channel, payload),
       onLost: () => this.#onLost(),

@@ -1,6 +1,6 @@
 import type { ClaimRequest, Waiter } from '../../../store/store.ts';
-import { SharedWork } from '../../shared/shared-work.ts';
 import { gaveUp } from '../failure.ts';
+import { SharedPromise } from './shared-promise.ts';
 
 /** A claim of this process. */
 export class Claim {
@@ -17,7 +17,7 @@ export class Claim {
   askedAtMs: number;
   /** The server's answer, while a request of this claim is pending. */
   pending: Promise<string> | null = null;
-  #shared: { readonly pending: Promise<string>; readonly work: SharedWork<string> } | null = null;
+  #shared: { readonly pending: Promise<string>; readonly work: SharedPromise<string> } | null = null;
 
   constructor(request: ClaimRequest, nowMs: number) {
     this.name = request.name;
@@ -29,7 +29,7 @@ export class Claim {
 
   /** The pending answer, for another caller, which may give up before the answer comes. */
   follow(pending: Promise<string>, signal?: AbortSignal): Promise<string> {
-    if (this.#shared?.pending !== pending) this.#shared = { pending, work: new SharedWork(pending) };
+    if (this.#shared?.pending !== pending) this.#shared = { pending, work: new SharedPromise(pending) };
     return this.#shared.work.wait(signal, gaveUp);
   }
 }

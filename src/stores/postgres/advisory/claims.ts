@@ -12,11 +12,11 @@ import type {
 import type { EvictionListeners } from '../../shared/eviction-listeners.ts';
 import { gaveUp } from '../failure.ts';
 import { Claim } from './claim.ts';
-import type { KeyFinder } from './key-finder.ts';
+import type { KeyFinder } from './key-of-name.ts';
 import { LocalLocks } from './local-locks.ts';
 import { type Lock, YIELD_MS } from './lock.ts';
 import { LockTableLimit } from './lock-table-limit.ts';
-import type { Observers } from './observers.ts';
+import type { PolledObservers } from './polled-observers.ts';
 import { TRUST_MS } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { isRefusal } from './statement.ts';
@@ -25,7 +25,7 @@ interface ClaimsOptions {
   readonly clock: Clock;
   readonly sessions: Sessions;
   readonly keys: KeyFinder;
-  readonly observers: Observers;
+  readonly observers: PolledObservers;
   readonly evictions: EvictionListeners;
   readonly queueMax: number;
 }

@@ -1,6 +1,6 @@
 import type { Claim } from './claim.ts';
+import type { LockKey } from './key-parameters.ts';
 import { Lock } from './lock.ts';
-import type { LockKey } from './lock-key.ts';
 import type { Session } from './session.ts';
 
 /** The locks that this process holds or waits for, by key. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../../clock.ts';
 import { StoreError } from '../../../errors.ts';
-import { SharedWork } from '../../shared/shared-work.ts';
 import { gaveUp } from '../failure.ts';
 import type { Session } from './session.ts';
+import { SharedPromise } from './shared-promise.ts';
 
 /** How many more locks a session may take before it counts again. */
 const STEP = 128;
@@ -22,7 +22,7 @@ export function roomFor(capacity: number): { readonly max: number; readonly step
 export class LockTableLimit {
   readonly #clock: Clock;
   readonly #allowances = new WeakMap<Session, number>();
-  #look: SharedWork<void> | null = null;
+  #look: SharedPromise<void> | null = null;
   #refusedUntilMs = 0;
 
   constructor(clock: Clock) {
@@ -39,7 +39,7 @@ export class LockTableLimit {
    */
   async extend(session: Session, signal: AbortSignal | undefined): Promise<void> {
     if (this.#clock.monotonicMs() < this.#refusedUntilMs) throw full(session);
-    this.#look ??= new SharedWork(
+    this.#look ??= new SharedPromise(
       this.#extend(session).finally(() => {
         this.#look = null;
       }),

@@ -1,7 +1,7 @@
 import type { Timer } from '../../../clock.ts';
 import { DEFAULTS } from '../../../options.ts';
 import type { Claim } from './claim.ts';
-import type { LockKey } from './lock-key.ts';
+import type { LockKey } from './key-parameters.ts';
 import type { Session } from './session.ts';
 
 /**

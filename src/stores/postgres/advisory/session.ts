@@ -7,7 +7,7 @@ import { Connection } from '../connection.ts';
 import type { ConnectionFactory, Row, Statement } from '../driver-connection.ts';
 import { failureOf, gaveUp, notBegun, notSent } from '../failure.ts';
 import { hashText } from './hash.ts';
-import { lockTag, lockTagOf, OURS } from './lock-key.ts';
+import { lockTag, lockTagOf, OURS } from './key-parameters.ts';
 import { CHANNEL, type Op, statementOf } from './statement.ts';
 
 /**

@@ -1,9 +1,10 @@
 import type { Clock } from '../../../clock.ts';
-import { ClosedError, StoreError } from '../../../errors.ts';
-import { SharedWork } from '../../shared/shared-work.ts';
+import { StoreError } from '../../../errors.ts';
+import { storeClosed } from '../../shared/store-closed.ts';
 import type { ConnectionFactory } from '../driver-connection.ts';
 import { gaveUp } from '../failure.ts';
 import { Session, type SessionOptions } from './session.ts';
+import { SharedPromise } from './shared-promise.ts';
 
 /** After a failure to connect, all calls fail for this long without another attempt. */
 const REST_MS = 250;
@@ -14,7 +15,7 @@ export class Sessions {
   readonly #clock: Clock;
   readonly #events: Pick<SessionOptions, 'onNotification' | 'onLost'>;
   #session: Session | null = null;
-  #opening: SharedWork<Session> | null = null;
+  #opening: SharedPromise<Session> | null = null;
   #failure: { readonly error: unknown; readonly untilMs: number } | null = null;
   #isClosed = false;
   /** Aborts when the store closes: a silent server may keep a session opening for seconds. */
@@ -31,7 +32,7 @@ export class Sessions {
   }
 
   assertOpen(): void {
-    if (this.#isClosed) throw new ClosedError('This store is closed');
+    if (this.#isClosed) throw storeClosed();
   }
 
   /** The open session; `null` when there is none, and so no hold. */
@@ -49,7 +50,7 @@ export class Sessions {
     if (now !== null) return now;
     if (this.#failure !== null && this.#clock.monotonicMs() < this.#failure.untilMs)
       throw this.#failure.error;
-    this.#opening ??= new SharedWork(
+    this.#opening ??= new SharedPromise(
       this.#open(owner).finally(() => {
         this.#opening = null;
       }),
@@ -75,7 +76,7 @@ export class Sessions {
       });
       this.#session = session;
       this.#failure = null;
-      if (this.#isClosed) throw new ClosedError('This store is closed');
+      if (this.#isClosed) throw storeClosed();
       return session;
     } catch (error) {
       if (error instanceof StoreError)

@@ -1,5 +1,5 @@
 import type { Statement } from '../driver-connection.ts';
-import type { LockKey } from './lock-key.ts';
+import type { LockKey } from './key-parameters.ts';
 
 /**
  * `lock`: try to lock; when refused, and with `announce`, share the companion lock. `unlock`:

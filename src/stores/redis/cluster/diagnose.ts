@@ -7,7 +7,7 @@ import {
   type Verdict,
   warn,
 } from '../../../store/finding.ts';
-import type { Subscription } from '../../shared/server-queue-store.ts';
+import type { QueueSubscription } from '../../shared/server-queue-store.ts';
 import { checkWakeUp } from '../../shared/wake-up-check.ts';
 import { untilConnected } from '../call.ts';
 import type { RedisConnection } from '../connection.ts';
@@ -29,7 +29,7 @@ export interface DiagnosedCluster {
   readonly connection: ClusterConnection;
   keysOf(slot: number): Keys;
   /** Of one slot. */
-  readonly subscription: Subscription;
+  readonly subscription: QueueSubscription;
 }
 
 /** The checks of every master, and of the Cluster as a whole. */

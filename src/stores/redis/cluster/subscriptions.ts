@@ -9,7 +9,7 @@ export interface SlotOwners {
   loadTable(): Promise<void>;
 }
 
-interface Subscription {
+interface ChannelSubscription {
   readonly channels: readonly string[];
   readonly slot: number;
   readonly listening: ChannelEvents;
@@ -23,7 +23,7 @@ interface Subscription {
 interface Connection {
   readonly node: ClusterNode;
   readonly subscriber: Subscriber;
-  readonly channels: Map<string, Subscription>;
+  readonly channels: Map<string, ChannelSubscription>;
 }
 
 /**
@@ -33,7 +33,7 @@ interface Connection {
 export class Subscriptions {
   readonly #clock: Clock;
   readonly #owners: SlotOwners;
-  readonly #all = new Set<Subscription>();
+  readonly #all = new Set<ChannelSubscription>();
   readonly #connections = new Map<ClusterNode, Connection>();
 
   constructor(clock: Clock, owners: SlotOwners) {
@@ -43,7 +43,7 @@ export class Subscriptions {
 
   /** The channels belong to this slot. */
   add(channels: readonly string[], slot: number, listening: ChannelEvents): { close(): Promise<void> } {
-    const subscription: Subscription = {
+    const subscription: ChannelSubscription = {
       channels,
       slot,
       listening,
@@ -80,7 +80,7 @@ export class Subscriptions {
     this.#connections.clear();
   }
 
-  #subscribe(subscription: Subscription): void {
+  #subscribe(subscription: ChannelSubscription): void {
     const { channels, slot, listening } = subscription;
     const node = this.#owners.masterOf(slot);
     if (node === null) {
@@ -104,7 +104,7 @@ export class Subscriptions {
     );
   }
 
-  #subscribeLater(subscription: Subscription): void {
+  #subscribeLater(subscription: ChannelSubscription): void {
     if (!this.#all.has(subscription)) return;
     subscription.timer?.cancel();
     subscription.timer = this.#clock.startTimer(reconnectDelayMs(subscription.attempts++), () => {
@@ -115,7 +115,7 @@ export class Subscriptions {
   }
 
   #connect(node: ClusterNode): Connection {
-    const channels = new Map<string, Subscription>();
+    const channels = new Map<string, ChannelSubscription>();
     const subscriber = node.subscriber({
       onMessage: (channel, message) => channels.get(channel)?.listening.onMessage(message),
       onEnd: () => this.#onEnd(connection),
@@ -137,7 +137,7 @@ export class Subscriptions {
     connection.channels.clear();
   }
 
-  #leave(subscription: Subscription): void {
+  #leave(subscription: ChannelSubscription): void {
     const { connection, channels } = subscription;
     subscription.connection = null;
     if (connection === null) return;

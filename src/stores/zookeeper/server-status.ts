@@ -7,7 +7,7 @@ const ANSWER_MS = 1_000;
 const LENGTH_MAX = 10_000;
 
 /** What a member says to the four-letter word `srvr`. */
-export interface ServerWord {
+export interface ServerStatus {
   /** `3.8.0`; `null`: it did not say, or the word is not in its whitelist. */
   readonly version: string | null;
   /** `leader`, `follower`, `observer`, `standalone`, `read-only`; `null`: not known. */
@@ -20,7 +20,7 @@ export interface ServerWord {
 export async function askServer(
   { host, port }: { readonly host: string; readonly port: number },
   clock: Clock,
-): Promise<ServerWord> {
+): Promise<ServerStatus> {
   const answer = await new Promise<string>((resolve) => {
     let text = '';
     const socket = connect(port, host, () => socket.write('srvr'));

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.ts';
-import { SharedWork } from '../../src/stores/shared/shared-work.ts';
+import { SharedPromise } from '../../src/stores/postgres/advisory/shared-promise.ts';
 
 const aborted = (): StoreError => new StoreError('left', { applied: 'no' });
 
-function setUp(): { work: SharedWork<string>; finish(value: string): void; fail(error: Error): void } {
+function setUp(): { work: SharedPromise<string>; finish(value: string): void; fail(error: Error): void } {
   let finish: (value: string) => void = () => {};
   let fail: (error: Error) => void = () => {};
-  const work = new SharedWork(
+  const work = new SharedPromise(
     new Promise<string>((resolve, reject) => {
       finish = resolve;
       fail = reject;

@@ -9,7 +9,7 @@ const FIRST_MS = { min: 6_000, max: 9_000 };
 const AGAIN_MS = { min: 10_500, max: 12_000 };
 
 /** While this process uses the store, removes the waiters of dead processes from all queues. */
-export class DeadWaiters {
+export class DeadWaiterTimer {
   readonly #clock: Clock;
   readonly #batch: LeaseBatch;
   readonly #text: string;

@@ -1,7 +1,7 @@
-import { ModeMismatchError, QueueFullError } from '../../../errors.ts';
-import { agree, fits, weightOf } from '../../../store/grant-rule.ts';
-import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../../store/store.ts';
-import type { ClaimAnswer, ReleaseAnswer } from '../server-queue-store.ts';
+import { ModeMismatchError, QueueFullError } from '../../errors.ts';
+import { agree, fits, weightOf } from '../../store/grant-rule.ts';
+import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
+import type { ClaimAnswer, ReleaseAnswer } from '../shared/server-queue-store.ts';
 import type { Hold, LockRow, Queued, RowReading } from './lock-row.ts';
 
 /** The claims that wait in this store. */
@@ -33,7 +33,7 @@ const byFence = (a: Hold, b: Hold): number => (a.fence < b.fence ? -1 : 1);
  * says which are granted. A grant counts only once the row is written. The write fails if the row
  * has changed since it was read.
  */
-export class LockQueue {
+export class RowQueue {
   readonly #row: LockRow;
   readonly #nowUs: number;
   /** Every new fence is above this. */

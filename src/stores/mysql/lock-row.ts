@@ -1,5 +1,5 @@
-import type { Mode } from '../../../store/store.ts';
-import { columnsOf, modeOf } from '../mode-columns.ts';
+import type { Mode } from '../../store/store.ts';
+import { columnsOf, modeOf } from '../shared/mode-columns.ts';
 
 /** A claim that holds the lock. Times are microseconds of the server's clock. */
 export interface Hold {

@@ -1,9 +1,9 @@
-import type { Clock, Timer } from '../../../clock.ts';
-import type { SubscriptionEvents } from '../server-queue-store.ts';
-import type { ConnectionEvents, SubscribedConnection } from '../subscription.ts';
+import type { Clock, Timer } from '../../clock.ts';
+import type { SubscriptionEvents } from '../shared/server-queue-store.ts';
+import type { ConnectionEvents, SubscribedConnection } from '../shared/subscription.ts';
 import type { LocalWaiters } from './local-waiters.ts';
-import { LockQueue } from './lock-queue.ts';
 import type { LockRow, RowReading } from './lock-row.ts';
+import { RowQueue } from './row-queue.ts';
 
 /** A lock with a waiter or an observer in this store. */
 interface Watched {
@@ -82,7 +82,7 @@ export class Poller {
   }
 
   /** An operation has read or changed the lock. */
-  onLook(queue: LockQueue): void {
+  onLook(queue: RowQueue): void {
     const { name } = queue;
     if (this.#options.waiters.has(name) || this.#observed.has(name))
       this.#see(queue, this.#watched.get(name)?.row ?? null);
@@ -123,7 +123,7 @@ export class Poller {
       if (isLeftOut && before?.version !== version) this.#plan(name, LOOK_MS[0]);
       else
         this.#see(
-          new LockQueue(
+          new RowQueue(
             { ...reading, row: isLeftOut && before ? before : reading.row },
             this.#options.waiters,
           ),
@@ -154,7 +154,7 @@ export class Poller {
   }
 
   /** `queue`: the lock as it is now. `before`: its row as it was last read. */
-  #see(queue: LockQueue, before: LockRow | null): void {
+  #see(queue: RowQueue, before: LockRow | null): void {
     const { clock, waiters, events, keep } = this.#options;
     const { name } = queue;
     const watched = this.#watch(name);
@@ -175,7 +175,7 @@ export class Poller {
   }
 
   /** The waiters of this store that would be granted if they asked now. */
-  #wake(watched: Watched, { name, next, version }: LockQueue): void {
+  #wake(watched: Watched, { name, next, version }: RowQueue): void {
     const { waiters, events } = this.#options;
     const own = next.filter(({ tag }) => tag === waiters.tag);
     const before = watched.woken;
@@ -183,7 +183,7 @@ export class Poller {
     for (const { id } of own) if (before.get(id) !== version) events()?.onGranted(name, id, null);
   }
 
-  #lookMs(queue: LockQueue, { movedAtMs }: Watched): number {
+  #lookMs(queue: RowQueue, { movedAtMs }: Watched): number {
     const ahead = queue.storesAhead;
     if (ahead === null) return OBSERVE_MS;
     if (this.#options.clock.monotonicMs() - movedAtMs < MOVING_MS) return MOVING_LOOK_MS;

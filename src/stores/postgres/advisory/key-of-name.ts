@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from '../../../errors.ts';
 import { checkKey, type Key } from '../key.ts';
 import { hashText } from './hash.ts';
-import { type LockKey, lockKey } from './lock-key.ts';
+import { type LockKey, lockKey } from './key-parameters.ts';
 import type { Session } from './session.ts';
 
 /** How many keys are cached. */

@@ -1,20 +1,20 @@
-import type { Clock } from '../../../clock.ts';
-import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
-import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../../store/store.ts';
-import { isDefinite, isStoreError } from '../../../util/error-code.ts';
+import type { Clock } from '../../clock.ts';
+import type { DiagnoseContext, Finding } from '../../store/finding.ts';
+import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
+import { isDefinite, isStoreError } from '../../util/error-code.ts';
 import type {
   ClaimAnswer,
   QueueServer,
   ReleaseAnswer,
   ReleaseRequest,
   SubscriptionEvents,
-} from '../server-queue-store.ts';
-import { Subscription } from '../subscription.ts';
+} from '../shared/server-queue-store.ts';
+import { Subscription } from '../shared/subscription.ts';
 import { LocalWaiters } from './local-waiters.ts';
-import { LockQueue, NOBODY } from './lock-queue.ts';
 import type { RowReading } from './lock-row.ts';
 import { type KnownRow, Poller } from './poller.ts';
 import type { Operation, RowView } from './row-operations.ts';
+import { NOBODY, RowQueue } from './row-queue.ts';
 
 /** How a claim, a renewal or a release goes to the server. */
 export interface RowOperations {
@@ -49,7 +49,7 @@ export interface RowTable extends RowOperations {
 const LOOK_AGAIN_MS = { min: 100, max: 5_000 };
 
 /**
- * A server that keeps each lock as a row. `LockQueue` applies the operations to a row, and `Poller`
+ * A server that keeps each lock as a row. `RowQueue` applies the operations to a row, and `Poller`
  * finds the rows that others have changed.
  */
 export class RowServer implements QueueServer {
@@ -83,8 +83,8 @@ export class RowServer implements QueueServer {
       open: (events) => this.#poller.open(events),
       retryMs: LOOK_AGAIN_MS,
       isWanted: () => this.#events?.isWanted() === true,
-      onUp: () => this.#events?.onBreak(),
-      onDown: () => this.#events?.onBreak(),
+      onUp: () => this.#events?.onGap(),
+      onDown: () => this.#events?.onGap(),
       onMessage: () => {},
     });
   }
@@ -144,12 +144,12 @@ export class RowServer implements QueueServer {
 
   async read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
     const readings = await this.#table.read([[name, null]], signal);
-    return readings.flatMap((reading) => new LockQueue(reading, NOBODY).read());
+    return readings.flatMap((reading) => new RowQueue(reading, NOBODY).read());
   }
 
   async *list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
     for await (const reading of this.#table.list(prefix, signal))
-      if (new LockQueue(reading, NOBODY).read().length > 0) yield reading.row.name;
+      if (new RowQueue(reading, NOBODY).read().length > 0) yield reading.row.name;
   }
 
   diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
@@ -165,7 +165,7 @@ export class RowServer implements QueueServer {
 
 /** Reports that the waiters of this store are alive. */
 function keepOperation(name: string): Operation<null> {
-  const apply = (queue: LockQueue): null => {
+  const apply = (queue: RowQueue): null => {
     queue.keep();
     return null;
   };

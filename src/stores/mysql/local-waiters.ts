@@ -1,10 +1,10 @@
-import type { Clock } from '../../../clock.ts';
-import type { ClaimRef } from '../../../store/store.ts';
-import type { OwnWaiters } from './lock-queue.ts';
+import type { Clock } from '../../clock.ts';
+import type { ClaimRef } from '../../store/store.ts';
+import type { OwnWaiters } from './row-queue.ts';
 
 /** A caller that has not asked for this long has given up its claim without a release. */
 const FORGET_MS = 90_000;
-/** Later than that: as long as a claim is polled for, `LockQueue.keep` also removes it from its row. */
+/** Later than that: as long as a claim is polled for, `RowQueue.keep` also removes it from its row. */
 const DROP_MS = 2 * FORGET_MS;
 
 /**

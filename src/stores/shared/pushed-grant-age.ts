@@ -14,7 +14,7 @@ const SAMPLE_MS = 1_500;
  * question was *sent*, unless the server's clock was set forward meanwhile. In that case all leases
  * of the server end early too.
  */
-export class ServerClock {
+export class PushedGrantAge {
   readonly #clock: Clock;
   #serverMs = 0;
   #sentAt: Instant | null = null;

@@ -3,8 +3,8 @@ import { DEFAULTS } from '../../options.ts';
 import type { ClaimRef, ClaimRequest, Mode, RenewChange, RenewOutcome } from '../../store/store.ts';
 import { agreedFence, greatest } from './fence.ts';
 import type { NodeVote, RedlockNode } from './node.ts';
+import type { NodeAnswers } from './node-answers.ts';
 import type { NodeSet } from './node-set.ts';
-import type { Votes } from './votes.ts';
 
 /**
  * The rounds of an operation: each round asks all nodes. A claim takes one vote, and a merge of the
@@ -26,7 +26,7 @@ const TELL_AGAIN_MS = 5_000;
 
 /** The votes on one claim. */
 export interface ClaimVotes {
-  readonly votes: Votes<NodeVote>;
+  readonly votes: NodeAnswers<NodeVote>;
   /** `null`: no majority. */
   readonly fence: bigint | null;
   /** Another claim may have been refused because of this one. */
@@ -40,9 +40,10 @@ const isHeld = (outcome: RenewOutcome): boolean => outcome.held;
  * The claim was made before, and may have a fence at a majority. The nodes that answer first may
  * not be in that majority.
  */
-const hasKept = (votes: Votes<NodeVote>): boolean => votes.count((vote) => vote.granted && vote.isKept) > 0;
+const hasKept = (votes: NodeAnswers<NodeVote>): boolean =>
+  votes.count((vote) => vote.granted && vote.isKept) > 0;
 
-const fencesIn = (votes: Votes<NodeVote>): bigint[] =>
+const fencesIn = (votes: NodeAnswers<NodeVote>): bigint[] =>
   votes.answers().flatMap((vote) => (vote.granted ? [vote.fence] : []));
 
 /** Asks all nodes for the claim, and merges their fences if they do not agree. */
@@ -106,7 +107,8 @@ async function mergeRounds(
   return null;
 }
 
-const storedIn = (votes: Votes<bigint | null>): bigint[] => votes.answers().filter((fence) => fence !== null);
+const storedIn = (votes: NodeAnswers<bigint | null>): bigint[] =>
+  votes.answers().filter((fence) => fence !== null);
 
 /** The claims that block a claim without a majority, by its votes. */
 export interface Blockers {
@@ -120,7 +122,7 @@ export interface Blockers {
   readonly isForeign: boolean;
 }
 
-export function blockersIn(votes: Votes<NodeVote>, majority: number): Blockers {
+export function blockersIn(votes: NodeAnswers<NodeVote>, majority: number): Blockers {
   const ends: number[] = [];
   const counts = new Map<string, number>();
   let silent = 0;
@@ -150,24 +152,28 @@ export function blockersIn(votes: Votes<NodeVote>, majority: number): Blockers {
  * Throws if the votes are not a refusal: too few nodes answered, or the lock is in use in another
  * mode.
  */
-export function assertRefused(nodes: NodeSet, { name, mode }: ClaimRequest, votes: Votes<NodeVote>): void {
+export function assertRefused(
+  nodes: NodeSet,
+  { name, mode }: ClaimRequest,
+  votes: NodeAnswers<NodeVote>,
+): void {
   const present = mismatchIn(votes, nodes.majority);
   if (present !== null) throw new ModeMismatchError(name, mode, present);
   if (votes.answered < nodes.majority) throw noMajority(nodes, votes);
 }
 
-function mismatchIn(votes: Votes<NodeVote>, majority: number): Mode | null {
+function mismatchIn(votes: NodeAnswers<NodeVote>, majority: number): Mode | null {
   const modes = votes.answers().flatMap((vote) => ('mismatch' in vote ? [vote.mismatch] : []));
   return modes.length >= majority ? (modes[0] ?? null) : null;
 }
 
-function noMajority(nodes: NodeSet, votes: Votes<NodeVote>): QuorumError {
+function noMajority(nodes: NodeSet, votes: NodeAnswers<NodeVote>): QuorumError {
   const mayStand = nodes.nodes.some((node) => mayHave(votes, node));
   return votes.quorumError('claim', isGranted, mayStand ? 'unknown' : 'no');
 }
 
 /** The node has granted the claim, or may have: it was asked, and its answer is not known. */
-export function mayHave(votes: Votes<NodeVote>, node: RedlockNode): boolean {
+export function mayHave(votes: NodeAnswers<NodeVote>, node: RedlockNode): boolean {
   return votes.of(node)?.granted !== false && !votes.hasDoneNothing(node);
 }
 
@@ -202,9 +208,9 @@ export async function renewRound(
   claim: ClaimRef,
   change: RenewChange,
   signal: AbortSignal | undefined,
-): Promise<{ readonly held: boolean; readonly votes: Votes<RenewOutcome> }> {
+): Promise<{ readonly held: boolean; readonly votes: NodeAnswers<RenewOutcome> }> {
   const { majority, size } = nodes;
-  const isLost = (votes: Votes<RenewOutcome>): boolean =>
+  const isLost = (votes: NodeAnswers<RenewOutcome>): boolean =>
     votes.answered - votes.count(isHeld) > size - majority;
   const votes = await nodes.ask<RenewOutcome>({
     id: claim.id,

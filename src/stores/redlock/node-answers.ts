@@ -4,7 +4,7 @@ import { errorText } from '../../util/error-text.ts';
 import type { RedlockNode } from './node.ts';
 
 /** The answers of the nodes to one question so far. Each node answers or fails once. */
-export class Votes<Answer> {
+export class NodeAnswers<Answer> {
   readonly #nodes: readonly RedlockNode[];
   readonly #results: Array<Result<Answer> | undefined>;
   readonly #onComplete: Array<() => void> = [];

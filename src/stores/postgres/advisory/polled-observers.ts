@@ -1,11 +1,11 @@
 import type { Clock, Timer } from '../../../clock.ts';
-import { CallbackIndex } from '../../shared/callback-index.ts';
+import { CallbackIndex, disposable } from '../../shared/callback-index.ts';
 
 /** A grant to another process sends no message, so observers are called this often. */
 const LOOK_EVERY_MS = 1_000;
 
 /** The observers of locks, by key. */
-export class Observers {
+export class PolledObservers {
   readonly #clock: Clock;
   readonly #callbacks = new CallbackIndex();
   #timer: Timer | null = null;
@@ -16,7 +16,7 @@ export class Observers {
 
   add(key: string, onChange: () => void): AsyncDisposable {
     this.#timer ??= this.#startTimer();
-    return this.#callbacks.add(key, onChange);
+    return disposable(this.#callbacks.add(key, onChange));
   }
 
   notify(key: string): void {

@@ -1,6 +1,6 @@
-import type { StoreError } from '../../errors.ts';
-import { onAbort } from '../../util/abort.ts';
-import { type Indexed, UnorderedSet } from '../../util/unordered-set.ts';
+import type { StoreError } from '../../../errors.ts';
+import { onAbort } from '../../../util/abort.ts';
+import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
 
 interface Caller<T> extends Indexed {
   resolve(value: T): void;
@@ -13,7 +13,7 @@ interface Caller<T> extends Indexed {
  * aborts leaves at once. If callers awaited the promise itself, it would keep a reference to each
  * of them until the work ends.
  */
-export class SharedWork<T> {
+export class SharedPromise<T> {
   readonly #callers = new UnorderedSet<Caller<T>>();
 
   constructor(work: Promise<T>) {

@@ -1,15 +1,15 @@
-import type { Clock } from '../../../clock.ts';
-import { HoldfastError, StoreError } from '../../../errors.ts';
-import type { Answer, CallInfo } from '../batch-options.ts';
-import { between } from '../retry-after.ts';
-import { LockQueue, type OwnWaiters } from './lock-queue.ts';
+import type { Clock } from '../../clock.ts';
+import { HoldfastError, StoreError } from '../../errors.ts';
+import type { Answer, CallInfo } from '../shared/batch-options.ts';
+import { between } from '../shared/retry-after.ts';
 import type { RowReading } from './lock-row.ts';
+import { type OwnWaiters, RowQueue } from './row-queue.ts';
 
 /** An operation on one lock. */
 export interface Operation<Result> {
   readonly name: string;
   /** What it does to the claims of the lock. Throws for a definite no. */
-  apply(queue: LockQueue): Result;
+  apply(queue: RowQueue): Result;
   /** No caller waits for it, so it does not keep the process alive. */
   readonly isBackground?: boolean;
 }
@@ -18,13 +18,13 @@ export interface Operation<Result> {
 export interface RowAccess {
   read(names: readonly string[]): Promise<readonly RowReading[]>;
   /** Writes all rows or none. Resolves to false when one of them has changed since it was read. */
-  write(queues: readonly LockQueue[]): Promise<boolean>;
+  write(queues: readonly RowQueue[]): Promise<boolean>;
 }
 
 export interface RowView {
   readonly own: OwnWaiters;
   /** A lock as an operation has read or left it. */
-  onLook(queue: LockQueue): void;
+  onLook(queue: RowQueue): void;
 }
 
 /** This many tries follow at once. Further tries follow after a random delay. */
@@ -45,7 +45,7 @@ export async function applyOperations(
   const names = [...new Set(operations.map(({ name }) => name))];
   for (let tries = 0; tries < TRIES_AT_ONCE; tries += 1) {
     const readings = await access.read(names);
-    const queues = new Map(readings.map((reading) => [reading.row.name, new LockQueue(reading, view.own)]));
+    const queues = new Map(readings.map((reading) => [reading.row.name, new RowQueue(reading, view.own)]));
     // No caller waits for the answer to a request that was given up by now.
     const answers = operations.map((operation, position) =>
       call.isWanted(position) ? apply(operation, queues.get(operation.name)) : { value: null },
@@ -63,7 +63,7 @@ export async function applyOperations(
   );
 }
 
-function apply(operation: Operation<unknown>, queue: LockQueue | undefined): Answer<unknown> {
+function apply(operation: Operation<unknown>, queue: RowQueue | undefined): Answer<unknown> {
   if (queue === undefined) return { error: new StoreError('The server returned no row', { applied: 'no' }) };
   try {
     return { value: operation.apply(queue) };
