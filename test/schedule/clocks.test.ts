@@ -3,7 +3,7 @@ import { createLocks } from '../../src/index.ts';
 import { schedule } from '../../src/schedule/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
-import { at, MINUTE_MS, makeWorld } from './world.ts';
+import { at, MINUTE_MS, makeWorld } from './support/world.ts';
 
 describe.each(['skip', 'once'] as const)('with %s', (missed) => {
   it('a slot that the clock ahead has run is not run again by a process that is as late as allowed', async () => {

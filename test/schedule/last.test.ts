@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { schedule } from '../../src/schedule/index.ts';
 import { outcomeOf } from '../support/memory/world.ts';
-import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './world.ts';
+import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 const slot = (minute: number): Date => new Date(at(minute));
 

@@ -3,7 +3,7 @@ import { createLocks } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
-import { at, EVERY_MINUTE, makeWorld } from './world.ts';
+import { at, EVERY_MINUTE, makeWorld } from './support/world.ts';
 
 const codeOf = (error: unknown): string => (error as { code: string }).code;
 

@@ -11,7 +11,7 @@ import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { compiled } from '../support/process/compiled.ts';
-import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './world.ts';
+import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 const IDLER = fileURLToPath(new URL('../support/schedule/idler.ts', import.meta.url));
 

@@ -14,7 +14,7 @@ import { faultyStore, type StoreCall } from '../../src/testing/index.ts';
 import { slotIn } from '../../src/use.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { outcomeOf } from '../support/memory/world.ts';
-import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './world.ts';
+import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 /** Refuses the first claims of a lock although no process holds it, as split votes of nodes do. */
 class SplitVotes extends WrappedStore {

@@ -5,7 +5,7 @@ import { WrappedStore } from '../../src/store/wrapped-store.ts';
 import { faultyStore, type StoreCall } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { outcomeOf } from '../support/memory/world.ts';
-import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './world.ts';
+import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 describe.each(['skip', 'once'] as const)('with %s', (missed) => {
   it('each slot is run by one of many processes', async () => {

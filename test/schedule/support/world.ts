@@ -1,7 +1,7 @@
-import { type Clock, createLocks, type Locks, type LocksOptions, memoryStore } from '../../src/index.ts';
-import { type Schedule, type ScheduleOptions, schedule } from '../../src/schedule/index.ts';
-import { virtualClock } from '../../src/testing/index.ts';
-import { connectionTo } from '../support/memory/memory-connection.ts';
+import { type Clock, createLocks, type Locks, type LocksOptions, memoryStore } from '../../../src/index.ts';
+import { type Schedule, type ScheduleOptions, schedule } from '../../../src/schedule/index.ts';
+import { virtualClock } from '../../../src/testing/index.ts';
+import { connectionTo } from '../../support/memory/memory-connection.ts';
 
 export const MINUTE_MS = 60_000;
 export const EVERY_MINUTE = '* * * * *';
