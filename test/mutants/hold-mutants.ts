@@ -3,9 +3,17 @@ import type { Mutant } from './mutant.ts';
 const ROWS = 'test/faults/core/in-process.test.ts';
 const DOUBT = 'test/core/unknown-outcome.test.ts';
 const HOLD = 'test/core/hold.test.ts';
+const PROCESS_REF = 'test/core/process-ref.test.ts';
 
 /** Mistakes in how long a hold is trusted, and in how it is renewed and released. */
 export const HOLD_MUTANTS: readonly Mutant[] = [
+  {
+    mistake: 'a pending call does not keep the process alive',
+    symbol: 'ProcessRef.begin',
+    replace: 'this.#calls += 1;',
+    test: PROCESS_REF,
+    by: 'acquire keeps the process alive while it is pending, and only then',
+  },
   {
     mistake: 'only the monotonic clock counts, so a suspended host notices nothing',
     symbol: 'elapsedMs',
