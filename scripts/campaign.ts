@@ -20,7 +20,8 @@ const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [
 npm run campaign -- outage [--minutes 5] [--store NAME | all]
 npm run campaign -- killed-holders [--deaths 100] [--store NAME | all] [--seed N]
 npm run campaign -- planted [--minutes 1] [--runs 10] [--parallel 2] [--adapter NAME] [--seed N]
-npm run campaign -- schedule [--minutes 1] [--store ${SCHEDULE_STORES.join(' | ')} | all] [--ahead 4] [--seed N]
+npm run campaign -- schedule [--minutes 1] [--store ${SCHEDULE_STORES.join(' | ')} | all]
+    [--ahead 4] [--seed N]
 stores: ${BACKENDS.join(', ')}`;
 process.env.HOLDFAST_INSTALL_SERVERS ??= '1';
 const OUTAGE_CALLERS = 60;

@@ -28,7 +28,7 @@ export interface Timer {
 
 /**
  * Node.js fires at once when a delay is longer than this, 24 days. A `once` may be remembered for
- * longer: whoever waits for that long looks at the clock when the timer fires, and starts another.
+ * longer: a longer wait reads the clock when the timer fires, and starts another timer.
  */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 

@@ -128,7 +128,8 @@ describe('JSON.stringify', () => {
     const own = locks({ owner: 'web-1' });
     const hold = await own.all(['b', '__proto__']).acquire({ metadata: { order: 7 } });
     await clock.advance(1_500);
-    expect(json(hold)).toMatchObject({ id: hold.id, owner: 'web-1', metadata: { order: 7 }, heldForMs: 1_500 });
+    const shown = { id: hold.id, owner: 'web-1', metadata: { order: 7 }, heldForMs: 1_500 };
+    expect(json(hold)).toMatchObject(shown);
     expect(JSON.stringify(hold)).toContain(
       `"fences":{"__proto__":"${hold.fenceOf('__proto__')}","b":"${hold.fenceOf('b')}"}`,
     );

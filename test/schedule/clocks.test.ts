@@ -6,7 +6,7 @@ import { connectionTo } from '../support/memory/memory-connection.ts';
 import { at, MINUTE_MS, makeWorld } from './support/world.ts';
 
 describe.each(['skip', 'once'] as const)('with %s', (missed) => {
-  it('a slot that the clock ahead has run is not run again by a process that is as late as allowed', async () => {
+  it('a slot that the clock ahead has run is not run again by the latest allowed process', async () => {
     const { clock, store, runs, locks } = makeWorld();
     const slotMs = Date.parse(at(10));
     const when = { next: (after: Date) => (after.getTime() < slotMs ? new Date(slotMs) : null) };

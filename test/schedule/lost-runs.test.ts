@@ -7,7 +7,7 @@ import { at, EVERY_MINUTE, makeWorld } from './support/world.ts';
 
 const codeOf = (error: unknown): string => (error as { code: string }).code;
 
-it('with once, a completed run that could not be recorded is reported, and its slot is run again', async () => {
+it('with once, a completed run that was not recorded is reported, and its slot is run again', async () => {
   const { clock, store, runs } = makeWorld();
   let isAway = false;
   const locks = createLocks(
@@ -34,7 +34,7 @@ it('with once, a completed run that could not be recorded is reported, and its s
   await job.stop();
 });
 
-it('with once, a run that always loses its hold is repeated ever less often, until the next slot', async () => {
+it('with once, a run that always loses its hold is repeated less and less often', async () => {
   const { clock, locks } = makeWorld();
   const own = locks();
   const startsMs: number[] = [];

@@ -77,7 +77,7 @@ it('with skip, a slot that was taken is run although the store fails once before
   await own.stop();
 });
 
-it('a process that does not run a slot sends at most two commands for it, also when all claim at once', async () => {
+it('a process that does not run a slot sends at most two commands for it', async () => {
   const { clock, store, job } = makeWorld();
   const sent = [0, 1, 2].map((n) => {
     const verbs: string[] = [];

@@ -71,7 +71,7 @@ describe('a failover to a replica', () => {
     await stage[Symbol.asyncDispose]();
   });
 
-  it('keeps the holds that it has, tells holders whose grant it lost, and may give them smaller fences', async () => {
+  it('keeps the holds that it has, and notifies holders whose grant it lost', async () => {
     const [holder, stranger] = [locks(), locks()];
     const kept = await holder.mutex('kept').acquire();
     await stage.caughtUp();
