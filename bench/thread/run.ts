@@ -1,10 +1,11 @@
-// What renewals in a thread cost an uncontended acquire and release, against renewals inline. Exits
-// with 1 when a target is missed.
+// What renewals in a thread cost an uncontended acquire and release, against renewals inline: of
+// stores beside the thread, and of stores that live in the thread with their connections. Exits with 1
+// when a target is missed.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openLocks } from 'holdfast';
-import { startRedis } from '../../src/torture/servers/redis.ts';
+import { startBackend } from '../../src/torture/backends/start-backend.ts';
 import { alternate, middle, misses, report } from '../redis/measure.ts';
 
 const ROUNDS = 41;
@@ -30,12 +31,18 @@ async function compare(what: string, url: string): Promise<void> {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-bench-'));
-const server = await startRedis();
+const kinds = ['redis', 'postgres', 'etcd', 'zookeeper'] as const;
+const backends = await Promise.all(kinds.map((kind) => startBackend(kind)));
 try {
-  await compare('redis', server.url);
   await compare('sqlite', `sqlite:${join(folder, 'locks.db')}`);
+  for (const { kind, url } of backends) {
+    // Its leases are measured as Redis: beside the thread.
+    const [what, measured] =
+      kind === 'postgres' ? ['advisory', url.replace('lease', 'advisory')] : [kind, url];
+    await compare(what, measured);
+  }
 } finally {
-  await server.stop();
+  await Promise.all(backends.map((backend) => backend.stop()));
   rmSync(folder, { recursive: true, force: true });
 }
 process.exitCode = misses() === 0 ? 0 : 1;
