@@ -58,7 +58,8 @@ describe('acquire', () => {
     const first = stand('first');
     await clock.advance(25_000);
     const second = stand('second');
-    // By now a place that was not kept alive would have been lost once, and taken again behind the second.
+    // By now a queue position that was not kept alive would have been lost, and taken again behind
+    // the second.
     await clock.advance(20_000);
     await hold.release();
     await clock.advance(1_000);

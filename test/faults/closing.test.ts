@@ -47,10 +47,10 @@ describe('locks that are closed while their client is still connecting', () => {
 describe('closing', () => {
   // An unhandled rejection would fail the run.
   it('can be called twice, at once or later, on locks of every store', async () => {
-    const urls = (place: string): string[] => [
+    const urls = (address: string): string[] => [
       'memory:',
       `sqlite:${join(tmpdir(), `holdfast-closing-${process.pid}.db`)}`,
-      ...networkUrls(place),
+      ...networkUrls(address),
     ];
     const mute = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
     const startedMs = performance.now();

@@ -297,7 +297,7 @@ it('a full queue refuses claims, and expired queue positions do not keep it full
   await Promise.all(waiting);
   await eventually('they are gone', async () => (await locks.inspect('full')).waiters.length === 0);
   const next = later(locks.mutex('full').acquire());
-  await eventually('a place is free', async () => (await locks.inspect('full')).waiters.length === 1);
+  await eventually('the queue has room', async () => (await locks.inspect('full')).waiters.length === 1);
   await hold.release();
   await (await next).release();
 });

