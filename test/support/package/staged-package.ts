@@ -57,7 +57,8 @@ export const compiler = (name: Compiler): string => join(repository, 'node_modul
 export function stagePackage(folder: string): void {
   runNode(repository, ['scripts/build.mjs', join(folder, 'dist')]);
   for (const name of readdirSync(repository)) {
-    if (name === 'docs' || name === 'package.json' || name === 'LICENSE' || name.endsWith('.md'))
+    const isNamed = ['docs', 'package.json', 'LICENSE', 'THIRD-PARTY-NOTICES.txt'].includes(name);
+    if (isNamed || name.endsWith('.md'))
       cpSync(join(repository, name), join(folder, name), { recursive: true });
   }
 }
