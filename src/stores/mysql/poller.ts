@@ -12,6 +12,8 @@ interface Watched {
   dueAtMs: number;
   /** When the queue was last seen to move. */
   movedAtMs: number;
+  /** How long the last two holders have had the lock; 0: unknown. */
+  turnsMs: readonly [number, number];
   /**
    * The version of the row for which each waiter was last woken: one wake-up for a version is
    * enough.
@@ -37,9 +39,12 @@ export type KnownRow = readonly [name: string, version: string | null];
  * all others. `bench/mysql/waiting.ts` measures what these polls cost.
  */
 const LOOK_MS = [38, 250, 750] as const;
-/** A queue that has moved within this time may move again soon, so every store polls more often. */
+/** A queue that has moved within this time may move again soon, so stores poll more often. */
 const MOVING_MS = 300;
 const MOVING_LOOK_MS = 20;
+/** The shares of a turn after which the store that is next polls, and each store behind it for each turn. */
+const NEXT_SHARE = 0.1;
+const BEHIND_SHARE = 0.4;
 const OBSERVE_MS = 400;
 /** Polls that are due within this time share a batch. */
 const TOGETHER_MS = 15;
@@ -148,7 +153,9 @@ export class Poller {
   #watch(name: string): Watched {
     const known = this.#watched.get(name);
     if (known !== undefined) return known;
-    const watched: Watched = { row: null, dueAtMs: 0, movedAtMs: Number.NEGATIVE_INFINITY, woken: new Map() };
+    const watched: Watched = {
+      ...{ row: null, dueAtMs: 0, movedAtMs: Number.NEGATIVE_INFINITY, turnsMs: [0, 0], woken: new Map() },
+    };
     this.#watched.set(name, watched);
     return watched;
   }
@@ -163,6 +170,8 @@ export class Poller {
     if (before !== null && before.version !== row.version) {
       if (before.holds[0]?.id !== row.holds[0]?.id || before.queue[0]?.id !== row.queue[0]?.id)
         watched.movedAtMs = clock.monotonicMs();
+      const turnMs = turnMsOf(before, row);
+      if (turnMs !== null) watched.turnsMs = [watched.turnsMs[1], turnMs];
       if (this.#observed.has(name)) events()?.onChanged(name, true);
       const woken = hasNewNote(before, row)
         ? waiters.idsOf(name)
@@ -183,11 +192,15 @@ export class Poller {
     for (const { id } of own) if (before.get(id) !== version) events()?.onGranted(name, id, null);
   }
 
-  #lookMs(queue: RowQueue, { movedAtMs }: Watched): number {
-    const ahead = queue.storesAhead;
-    if (ahead === null) return OBSERVE_MS;
-    if (this.#options.clock.monotonicMs() - movedAtMs < MOVING_MS) return MOVING_LOOK_MS;
-    return LOOK_MS[Math.min(ahead, LOOK_MS.length - 1)] ?? LOOK_MS[0];
+  #lookMs({ row, storesAhead }: RowQueue, { movedAtMs, turnsMs }: Watched): number {
+    const { clock, waiters } = this.#options;
+    if (storesAhead === null) return OBSERVE_MS;
+    const restMs = LOOK_MS[Math.min(storesAhead, LOOK_MS.length - 1)] ?? LOOK_MS[0];
+    if (clock.monotonicMs() - movedAtMs >= MOVING_MS) return restMs;
+    const position = row.queue.findIndex(({ tag }) => tag === waiters.tag);
+    const turns = position === 0 ? NEXT_SHARE : position * BEHIND_SHARE;
+    // The shorter of two: after one long turn, short ones may follow.
+    return Math.min(Math.max(turns * Math.min(...turnsMs), MOVING_LOOK_MS), restMs);
   }
 
   #plan(name: string, ms: number): void {
@@ -212,6 +225,14 @@ export class Poller {
 function hasLostPosition(id: string, before: LockRow, after: LockRow): boolean {
   const isId = (claim: { readonly id: string }): boolean => claim.id === id;
   return before.queue.some(isId) && !after.queue.some(isId) && !after.holds.some(isId);
+}
+
+/** How long each holder between two readings has had the lock. `null`: the lock has not changed hands. */
+function turnMsOf(before: LockRow, after: LockRow): number | null {
+  const [last, hold] = [before.holds[0], after.holds[0]];
+  if (last === undefined || hold === undefined || last.id === hold.id) return null;
+  const turns = before.queue.findIndex(({ id }) => id === hold.id) + 1;
+  return (hold.grantedAtUs - last.grantedAtUs) / 1_000 / Math.max(turns, 1);
 }
 
 function hasNewNote(before: LockRow, after: LockRow): boolean {
