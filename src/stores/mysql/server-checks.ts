@@ -72,8 +72,8 @@ export function judgeReplication({ isOn, number, text }: Facts, replicas: number
   if (isOn('wsrep_on') && number('wsrep_cluster_size') > 1)
     return ok(
       `a Galera cluster of ${text('wsrep_cluster_size')} nodes`,
-      'Every commit is certified by the cluster, so that a failover forgets no grant. Leases go by the clock ' +
-        'of the node that a statement runs on: use one writer node, or synchronised clocks.',
+      'Every commit is certified by the cluster, so that a failover forgets no grant. Leases go by the ' +
+        'clock of the node that a statement runs on: use one writer node, or synchronised clocks.',
     );
   if (!isOn('log_bin') || replicas === 0)
     return ok('no replica', 'Locks live and die with this server. A restart forgets no grant.');
