@@ -18,7 +18,7 @@ const refusal = async (url: string): Promise<InvalidArgumentError> => {
 describe('a parameter that a store does not know', () => {
   it.each([
     ['memory:', 'none here'],
-    [`sqlite:${folder.file('l.db')}`, 'written %3F'],
+    [`sqlite:${folder.file('l.db')}`, 'write %3F'],
     ['redis://me:secret@h:1/0', 'known here: prefix, family'],
     ['rediss://me:secret@h:1/0', 'known here: prefix, family'],
     ['redis+cluster://me:secret@h:1', 'known here: prefix'],
