@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { type Locks, openLocks } from '../../src/index.ts';
@@ -10,17 +11,19 @@ import { makeCalls, type Outcomes, type Situation } from '../support/process/cal
 import { outputOf } from '../support/process/close-and-exit.ts';
 
 const CALLS = ['acquire', 'run', 'tryAcquire', 'extend', 'release', 'once', 'take', 'inspect', 'close'];
+/** They are like others of these in most situations, so they are made in few. */
+const FURTHER_CALLS = ['all', 'lead', 'tryTake'];
 /** How long a call is blocked. */
 const WHILE_MS = 350;
 
 /** Calls that the store does not support: they are refused before anything is pending. */
 const LEFT_OUT: Partial<Record<BackendKind, readonly string[]>> = {
-  redlock: ['take'],
-  advisory: ['once', 'take'],
-  zookeeper: ['once', 'take'],
+  redlock: ['take', 'tryTake'],
+  advisory: ['once', 'take', 'tryTake'],
+  zookeeper: ['once', 'take', 'tryTake'],
 };
 /** These calls wait until they are no longer blocked: only success will do. */
-const MUST_SUCCEED = new Set(['acquire', 'run', 'take', 'close']);
+const MUST_SUCCEED = new Set(['acquire', 'run', 'all', 'lead', 'take', 'close']);
 
 /** The core rejects these only after their whole time limit of five seconds. */
 const SLOW_WHEN_GONE = ['release', 'inspect', 'close'];
@@ -98,11 +101,12 @@ function byAnother(name: string, other: Locks): Situation & AsyncDisposable {
         begin();
         await until;
       };
-      if (call === 'take') return await other.rateLimit(lock, { permits: 1, perMs: 600 }).take();
+      if (call === 'take' || call === 'tryTake')
+        return await other.rateLimit(lock, { permits: 1, perMs: 600 }).take();
       if (call === 'once') held.push(other.once(lock, work));
       else held.push(other.mutex(lock).run(work, { waitMs: 30_000 }));
       // The program itself holds the locks of the other calls, and this process waits for them.
-      if (['acquire', 'run', 'tryAcquire', 'once'].includes(call)) await began;
+      if (['acquire', 'run', 'tryAcquire', 'all', 'lead', 'once'].includes(call)) await began;
     },
     async during() {
       await sleep(WHILE_MS);
@@ -117,11 +121,15 @@ function byAnother(name: string, other: Locks): Situation & AsyncDisposable {
 }
 
 /** Rows, or a file, that another process has locked: the store itself has to wait. */
-async function busy(backend: Backend): Promise<(Situation & AsyncDisposable) | null> {
-  if (backend.kind !== 'postgres' && backend.kind !== 'sqlite') return null;
-  const { lock, unlock, end } = await (backend.kind === 'postgres' ? rowLock : fileLock)(backend.url);
+async function busy(
+  name: 'busy' | 'closing',
+  { kind, url }: Backend,
+): Promise<(Situation & AsyncDisposable) | null> {
+  const blocker = BLOCKERS[kind];
+  if (blocker === undefined) return null;
+  const { lock, unlock, end } = await blocker(url);
   return {
-    name: 'busy',
+    name,
     before: lock,
     during: async () => {
       await sleep(WHILE_MS);
@@ -137,29 +145,62 @@ interface Blocker {
   end(): Promise<void>;
 }
 
-async function rowLock(url: string): Promise<Blocker> {
-  const client = new pg.Client({ connectionString: url.replace(/\?.*/, '') });
-  await client.connect();
+/** Makes the row that is locked next, unless the program itself has made it. */
+async function makeRow(other: Locks, call: string, name: string): Promise<void> {
+  if (call === 'once') await other.once(name, () => 1, { rememberMs: 1 });
+  else if (call === 'take' || call === 'tryTake')
+    await other.rateLimit(name, { permits: 1, perMs: 600 }).take();
+  else if (['acquire', 'run', 'tryAcquire', 'all', 'lead'].includes(call))
+    await other.withLock(name, () => 1);
+}
+
+/** `lockRows` resolves to how many rows it has locked, until `unlock`. */
+async function rowLock(
+  url: string,
+  rows: { lockRows(like: string): Promise<number>; unlock(): Promise<unknown>; end(): Promise<void> },
+): Promise<Blocker> {
   const other = await openLocks(url);
   return {
     lock: async (call) => {
       const name = `busy ${call}`;
-      // Makes the row that is locked below.
-      if (call === 'once') await other.once(name, () => 1, { rememberMs: 1 });
-      else if (call === 'take') await other.rateLimit(name, { permits: 1, perMs: 600 }).take();
-      else if (['acquire', 'run', 'tryAcquire'].includes(call)) await other.withLock(name, () => 1);
-      await client.query('BEGIN');
-      const rows = await client.query('SELECT 1 FROM holdfast.locks WHERE name LIKE $1 FOR UPDATE', [
-        `%${name}`,
-      ]);
-      if (rows.rowCount === 0 && call !== 'inspect') throw new Error(`no row of ${name}`);
+      await makeRow(other, call, name);
+      if ((await rows.lockRows(`%${name}`)) === 0 && call !== 'inspect') throw new Error(`no row of ${name}`);
     },
-    unlock: async () => void (await client.query('COMMIT')),
+    unlock: async () => void (await rows.unlock()),
     end: async () => {
       await other.close();
-      await client.end();
+      await rows.end();
     },
   };
+}
+
+async function postgresLock(url: string): Promise<Blocker> {
+  const client = new pg.Client({ connectionString: url.replace(/\?.*/, '') });
+  await client.connect();
+  return await rowLock(url, {
+    lockRows: async (like) => {
+      await client.query('BEGIN');
+      const found = await client.query('SELECT 1 FROM holdfast.locks WHERE name LIKE $1 FOR UPDATE', [like]);
+      return found.rowCount ?? 0;
+    },
+    unlock: () => client.query('COMMIT'),
+    end: () => client.end(),
+  });
+}
+
+async function mysqlLock(url: string): Promise<Blocker> {
+  const client = await mysql.createConnection(url);
+  // So that rows of other names are not locked.
+  await client.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED');
+  return await rowLock(url, {
+    lockRows: async (like) => {
+      await client.query('START TRANSACTION');
+      const [found] = await client.query('SELECT 1 FROM holdfast_locks WHERE name LIKE ? FOR UPDATE', [like]);
+      return (found as unknown[]).length;
+    },
+    unlock: () => client.query('COMMIT'),
+    end: () => client.end(),
+  });
 }
 
 async function fileLock(url: string): Promise<Blocker> {
@@ -171,6 +212,12 @@ async function fileLock(url: string): Promise<Blocker> {
     end: async () => void database.close(),
   };
 }
+
+const BLOCKERS: Partial<Record<BackendKind, (url: string) => Promise<Blocker>>> = {
+  postgres: postgresLock,
+  mysql: mysqlLock,
+  sqlite: fileLock,
+};
 
 /** The servers do not come back while the call is pending. */
 function gone(route: Route): Situation {
@@ -185,7 +232,7 @@ function gone(route: Route): Situation {
 describe.concurrent('a program with a pending call runs until the call has settled', () => {
   it('on memory', async () => {
     const none = { before: async () => {}, during: async () => {} };
-    const calls = CALLS.filter((call) => call !== 'take');
+    const calls = [...CALLS, ...FURTHER_CALLS].filter((call) => call !== 'take' && call !== 'tryTake');
     for (const name of ['held', 'closing'])
       expect(problemsOf(name, await makeCalls('memory:', { name, ...none }, calls))).toEqual([]);
   });
@@ -193,7 +240,9 @@ describe.concurrent('a program with a pending call runs until the call has settl
   it.each(ORDER)(
     'on %s',
     async (kind) => {
-      const calls = CALLS.filter((call) => !LEFT_OUT[kind]?.includes(call));
+      const isMade = (call: string): boolean => LEFT_OUT[kind]?.includes(call) !== true;
+      const calls = CALLS.filter(isMade);
+      const allCalls = [...calls, ...FURTHER_CALLS.filter(isMade)];
       const found: [string, Outcomes][] = [];
       await using backend = await startBackend(kind);
       // Prepares the store, so that no program has to.
@@ -208,11 +257,11 @@ describe.concurrent('a program with a pending call runs until the call has settl
       };
       const withAnother = async (): Promise<void> => {
         await using situation = byAnother('held', other);
-        found.push(['held', await makeCalls((await backend.route()).url, situation, calls)]);
+        found.push(['held', await makeCalls((await backend.route()).url, situation, allCalls)]);
       };
-      const withBusy = async (): Promise<void> => {
-        await using situation = await busy(backend);
-        if (situation !== null) found.push(['busy', await makeCalls(backend.url, situation, calls)]);
+      const withBusy = async (name: 'busy' | 'closing'): Promise<void> => {
+        await using situation = await busy(name, backend);
+        if (situation !== null) found.push([name, await makeCalls(backend.url, situation, allCalls)]);
       };
       const connecting = calls.filter((call) => call !== 'extend' && call !== 'release');
       const goneGroups = [
@@ -227,13 +276,35 @@ describe.concurrent('a program with a pending call runs until the call has settl
           ? []
           : [
               ...failures.flatMap(([name, fail]) => onEach(name, fail, calls)),
-              ...onEach('closing', FAILURES.silent ?? pass, calls),
+              ...onEach('closing', FAILURES.silent ?? pass, allCalls),
               ...onEach('connecting', FAILURES.silent ?? pass, connecting),
               ...goneGroups.map((group) => onRoute(gone, group)),
             ];
       await Promise.all([withAnother(), ...programs]);
-      await withBusy();
+      await withBusy('busy');
+      if (kind === 'sqlite') await withBusy('closing');
       expect(found.flatMap(([name, outcomes]) => problemsOf(name, outcomes))).toEqual([]);
+    },
+    120_000,
+  );
+});
+
+describe('a program whose holds a thread renews runs until its call has settled', () => {
+  // A store that the caller's thread uses too, and one that lives in the thread.
+  it.each(['redis', 'advisory'] as const)(
+    'on %s',
+    async (kind) => {
+      await using backend = await startBackend(kind);
+      const calls = ['acquire', 'run', 'tryAcquire', 'extend', 'release', 'inspect', 'close'];
+      const other = await openLocks(backend.url, { ttlMs: 10_000, waitMs: 30_000 });
+      await using held = byAnother('thread held', other);
+      const route = await backend.route();
+      const refused = onConnections('thread refused', FAILURES.refused ?? pass, route);
+      const problems = [
+        ...problemsOf(held.name, await makeCalls(backend.url, held, calls)),
+        ...problemsOf(refused.name, await makeCalls(route.url, refused, calls)),
+      ];
+      expect(problems).toEqual([]);
     },
     120_000,
   );

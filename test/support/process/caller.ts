@@ -25,10 +25,19 @@ const CALLS: Readonly<Record<string, Call>> = {
     if (!hasRun) throw new Error('run resolved without having run its function');
   },
   tryAcquire: (locks, name) => locks.mutex(name).tryAcquire(),
+  all: (locks, name) => locks.all([name, `${name} too`]).acquire(),
+  lead: async (locks, name) => {
+    let hasLed = false;
+    await locks.election(name).lead(async () => {
+      hasLed = true;
+    });
+    if (!hasLed) throw new Error('lead resolved without having run its function');
+  },
   extend: async (_locks, _name, hold) => await hold?.extend(),
   release: async (_locks, _name, hold) => await hold?.release(),
   once: (locks, name) => locks.once(name, () => 1),
   take: (locks, name) => locks.rateLimit(name, { permits: 1, perMs: PER_MS }).take(),
+  tryTake: (locks, name) => locks.rateLimit(name, { permits: 1, perMs: PER_MS }).tryTake(),
   inspect: (locks, name) => locks.inspect(name),
   close: (locks) => locks.close({ drainMs: 0 }),
 };
@@ -57,7 +66,8 @@ async function holdInProcess(locks: Locks, name: string): Promise<void> {
 async function make(call: string): Promise<string> {
   const name = `${situation} ${call}`;
   const waitMs = situation === 'gone' ? 500 : 20_000;
-  const open = (): Promise<Locks> => openLocks(url, { ttlMs: TTL_MS, waitMs, connect: false });
+  const renewal = situation.startsWith('thread ') ? 'thread' : 'inline';
+  const open = (): Promise<Locks> => openLocks(url, { ttlMs: TTL_MS, waitMs, connect: false, renewal });
   if (situation === 'connecting') {
     say('ready', call);
     waitForParent();
