@@ -93,7 +93,7 @@ describe('a candidate', () => {
       .start({ onElected: thrower('untold') });
     const told = locks()
       .election('b')
-      .start({ onElected: thrower('told'), onLost: () => {} });
+      .start({ onElected: thrower('asked to end'), onLost: () => {} });
     const lost = locks()
       .election('c')
       .start({
@@ -182,7 +182,7 @@ describe('a candidate', () => {
     const first = mine.election('boss', { ttlMs: 1_000 }).start({
       onElected: async (term) => {
         await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
-        history.push('told');
+        history.push('asked to end');
         await new Promise<void>((resolve) => void clock.startTimer(worksForMs, resolve));
         history.push('ended');
       },
@@ -213,31 +213,39 @@ describe('a candidate', () => {
       const warnings = await warningsDuring(async () => {
         const ended = outcomeOf(end(stage));
         await stage.clock.advance(7_900);
-        expect(stage.history).toEqual(['told']);
+        expect(stage.history).toEqual(['asked to end']);
         expect(stage.first.isLeader).toBe(false);
         expect(ended.state).toBe('pending');
         await stage.clock.advance(200);
-        expect(stage.history).toEqual(['told', 'ended', 'next']);
+        expect(stage.history).toEqual(['asked to end', 'ended', 'next']);
         expect(ended.state).toBe('kept');
       });
       expect(warnings).toEqual([]);
     },
   );
 
+  /** `end` has a `drainMs` of 2 s, which is shorter than the work: there is one warning. */
+  async function expectHandoffAfterTwoSeconds(
+    stage: Awaited<ReturnType<typeof standing>>,
+    end: () => Promise<void>,
+  ): Promise<void> {
+    const warnings = await warningsDuring(async () => {
+      const ended = outcomeOf(end());
+      await stage.clock.advance(1_900);
+      expect(stage.history).toEqual(['asked to end']);
+      await stage.clock.advance(1_200);
+      expect(stage.history).toEqual(['asked to end', 'next']);
+      expect(ended.state).toBe('kept');
+    });
+    expect(warnings).toEqual(['HOLDFAST_DRAIN']);
+  }
+
   it.each([
     ['stop', ({ first }: Awaited<ReturnType<typeof standing>>) => first.stop({ drainMs: 2_000 })],
     ['close', ({ mine }: Awaited<ReturnType<typeof standing>>) => mine.close({ drainMs: 2_000 })],
   ])('that works longer than drainMs hands off with a warning: %s', async (_, end) => {
     const stage = await standing(60_000);
-    const warnings = await warningsDuring(async () => {
-      const ended = outcomeOf(end(stage));
-      await stage.clock.advance(1_900);
-      expect(stage.history).toEqual(['told']);
-      await stage.clock.advance(1_200);
-      expect(stage.history).toEqual(['told', 'next']);
-      expect(ended.state).toBe('kept');
-    });
-    expect(warnings).toEqual(['HOLDFAST_DRAIN']);
+    await expectHandoffAfterTwoSeconds(stage, () => end(stage));
   });
 
   it.each([
@@ -257,15 +265,7 @@ describe('a candidate', () => {
     ],
   ])('that is stopped twice hands off after the shorter drainMs, with one warning: %s', async (_, end) => {
     const stage = await standing(70_000);
-    const warnings = await warningsDuring(async () => {
-      const ended = outcomeOf(end(stage));
-      await stage.clock.advance(1_900);
-      expect(stage.history).toEqual(['told']);
-      await stage.clock.advance(1_200);
-      expect(stage.history).toEqual(['told', 'next']);
-      expect(ended.state).toBe('kept');
-    });
-    expect(warnings).toEqual(['HOLDFAST_DRAIN']);
+    await expectHandoffAfterTwoSeconds(stage, () => end(stage));
     expect(await warningsDuring(() => stage.clock.advance(70_000))).toEqual([]);
   });
 

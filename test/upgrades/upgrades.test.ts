@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { createLocks, openLocks } from '../../src/index.ts';
+import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
 import { FORMAT } from '../../src/stores/sqlite/schema.ts';
@@ -52,46 +52,43 @@ CREATE TABLE holdfast_line (
 ) WITHOUT ROWID;
 `;
 
+/** A hold and a waiter outlive the migrations, and a program that starts after them works. */
+async function expectSurvival(
+  stage: { locks(options?: { ttlMs: number }): Locks },
+  migrate: () => Promise<void>,
+): Promise<void> {
+  const [first, second] = [stage.locks({ ttlMs: 3_000 }), stage.locks()];
+  const hold = await first.mutex('job').acquire();
+  const waiting = later(second.mutex('job').acquire());
+  await eventually('the waiter', async () => (await first.inspect('job')).waiters.length === 1);
+  await migrate();
+  await renewals(first, 2);
+  hold.assertHeld();
+  expect(await hold.release()).toBe(true);
+  const next = await waiting;
+  expect(next.fence).toBeGreaterThan(hold.fence);
+  // A program of this version that starts now neither migrates nor refuses.
+  const late = stage.locks();
+  expect(await late.mutex('job').tryAcquire()).toBeNull();
+  await next.release();
+  const last = await late.mutex('job').acquire();
+  expect(last.fence).toBeGreaterThan(next.fence);
+}
+
 describe('an upgrade while programs run', () => {
   it('PostgreSQL: a hold and a waiter of this version outlive the migrations of a later one', async () => {
     await using stage = await LeaseStage.start();
-    const [first, second] = [stage.locks({ ttlMs: 3_000 }), stage.locks()];
-    const hold = await first.mutex('job').acquire();
-    const waiting = later(second.mutex('job').acquire());
-    await eventually('the waiter', async () => (await first.inspect('job')).waiters.length === 1);
-    stage.server.psql(stage.url, `BEGIN;\n${new Schema().migrationLock}${NEXT_VERSION}COMMIT;`);
-    await renewals(first, 2);
-    hold.assertHeld();
-    expect(await hold.release()).toBe(true);
-    const next = await waiting;
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    // A program of this version that starts now neither migrates nor refuses.
-    const late = stage.locks();
-    expect(await late.mutex('job').tryAcquire()).toBeNull();
-    await next.release();
-    const last = await late.mutex('job').acquire();
-    expect(last.fence).toBeGreaterThan(next.fence);
+    await expectSurvival(stage, async () => {
+      stage.server.psql(stage.url, `BEGIN;\n${new Schema().migrationLock}${NEXT_VERSION}COMMIT;`);
+    });
     expect(stage.server.psql(stage.url, 'SELECT max(id) FROM holdfast.migrations')).toBe('9000');
   });
 
   it('MySQL: a hold and a waiter of this version outlive the migrations of a later one', async () => {
     await using stage = await MysqlStage.start();
-    const [first, second] = [stage.locks({ ttlMs: 3_000 }), stage.locks()];
-    const hold = await first.mutex('job').acquire();
-    const waiting = later(second.mutex('job').acquire());
-    await eventually('the waiter', async () => (await first.inspect('job')).waiters.length === 1);
-    for (const text of NEXT_MYSQL_VERSION) await stage.query(text);
-    await renewals(first, 2);
-    hold.assertHeld();
-    expect(await hold.release()).toBe(true);
-    const next = await waiting;
-    expect(next.fence).toBeGreaterThan(hold.fence);
-    // A program of this version that starts now neither migrates nor refuses.
-    const late = stage.locks();
-    expect(await late.mutex('job').tryAcquire()).toBeNull();
-    await next.release();
-    const last = await late.mutex('job').acquire();
-    expect(last.fence).toBeGreaterThan(next.fence);
+    await expectSurvival(stage, async () => {
+      for (const text of NEXT_MYSQL_VERSION) await stage.query(text);
+    });
     expect(await stage.query('SELECT MAX(id) AS id FROM holdfast_migrations')).toEqual([{ id: 9_000 }]);
   });
 
