@@ -40,6 +40,29 @@ it('replies that are lost: what is asked again by the same id is granted once, w
   expect(again).toMatchObject({ granted: true, fence: held?.fence });
 });
 
+it('claims that were given up while the server was out of reach are never sent', async () => {
+  const locks = stage.locks({ url: stage.proxyUrl });
+  const rowsOf = (like: string) => stage.query('SELECT name FROM holdfast_locks WHERE name LIKE ?', [like]);
+  await (await locks.mutex('given back').acquire()).release();
+  stage.proxy.refuse();
+  stage.proxy.cut();
+  const controller = new AbortController();
+  const calls = Array.from({ length: 50 }, (_, n) => [
+    locks.mutex(`given up by abort ${n}`).acquire({ signal: controller.signal }),
+    locks.mutex(`given up in time ${n}`).acquire({ waitMs: 100 }),
+  ]).flat();
+  const settled = Promise.allSettled(calls);
+  await sleep(300);
+  controller.abort();
+  const outcomes = await settled;
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toEqual([]);
+  stage.proxy.pass();
+  // Shows that the store works again, and that a lock leaves its row when it is released.
+  await (await locks.mutex('given back').acquire()).release();
+  expect(await rowsOf('given back')).toHaveLength(1);
+  expect(await rowsOf('given up %')).toEqual([]);
+}, 30_000);
+
 it('links that keep breaking: every caller is granted, one after the other', async () => {
   const locks = Array.from({ length: 2 }, () => stage.locks({ url: stage.proxyUrl, commandMs: 2_000 }));
   const timer = setInterval(() => stage.proxy.cut(), 60);
