@@ -60,6 +60,15 @@ describe('clocks', () => {
     expect(signal.reason).toMatchObject({ how: 'expired' });
   });
 
+  it('row 5: a hold that is not renewed is lost when it is next looked at', async () => {
+    const { locks, clock } = makeWorld();
+    const hold = await locks().mutex('a').acquire({ ttlMs: 60_000, renew: false });
+    await clock.advance(500);
+    clock.jumpWall(120_000);
+    expect(() => hold.assertHeld()).toThrow(HoldLostError);
+    expect(hold.signal.aborted).toBe(true);
+  });
+
   it('row 3: a stall past the TTL is noticed before any other timer fires', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 1_000 });
