@@ -18,7 +18,7 @@ describe('what travels together', () => {
     expect(batch.isIdle).toBe(true);
   });
 
-  it('sends at once with nothing pending, where asked for, and otherwise gathers until the end of the tick', async () => {
+  it('sends at once with nothing pending, where asked for, and else gathers for a tick', async () => {
     const { batch, sent, clock } = batchStage({ callsMax: 9, sendsAtOnce: true });
     const askFromMicrotasks = async (first: string, second: string): Promise<void> => {
       void batch.add(first, undefined);

@@ -3,13 +3,13 @@ import { PruneTimer, type PruneTimerOptions } from '../../src/stores/shared/prun
 import { virtualClock } from '../../src/testing/index.ts';
 
 /** A timer, when it has pruned, in ms since the start, and how to create rows. */
-function start(prune: PruneTimerOptions['prune'] = async () => false, rowsMany?: number) {
+function start(prune: PruneTimerOptions['prune'] = async () => false, rowsForImmediatePrune?: number) {
   const clock = virtualClock();
   const startedMs = clock.monotonicMs();
   const pruned: number[] = [];
   const timer = new PruneTimer({
     clock,
-    ...(rowsMany === undefined ? {} : { rowsMany }),
+    ...(rowsForImmediatePrune === undefined ? {} : { rowsForImmediatePrune }),
     prune: (isAfterMany) => {
       pruned.push(clock.monotonicMs() - startedMs);
       return prune(isAfterMany);

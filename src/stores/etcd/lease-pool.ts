@@ -9,13 +9,13 @@ const SHARE_MAX_MS = 1_000;
 /** A lease with less than this share of its time left is not extended for a new claim. */
 const USABLE_PART = 1 / 4;
 
-/** The leases of one requested time. */
-interface Shelf {
+/** The open and the kept lease of one requested time. */
+interface LeasePair {
   /** For new claims, while it has their full time left. It is not extended while in use. */
   open: Lease | null;
   granting: Promise<Lease> | null;
   /** The keep-alive that was sent for `open` while it was empty. */
-  freshened: { readonly lease: Lease; readonly alive: Promise<Alive>; readonly sentMs: number } | null;
+  extended: { readonly lease: Lease; readonly alive: Promise<Alive>; readonly sentMs: number } | null;
   /** Shared by all claims that are renewed. */
   kept: Lease | null;
   keeping: Promise<Lease> | null;
@@ -36,7 +36,7 @@ export class LeasePool {
   readonly #calls: Calls;
   readonly #keepAlives: KeepAlives;
   readonly #clock: Clock;
-  readonly #shelves = new Map<number, Shelf>();
+  readonly #pairs = new Map<number, LeasePair>();
 
   constructor(calls: Calls, keepAlives: KeepAlives, clock: Clock) {
     this.#calls = calls;
@@ -47,36 +47,36 @@ export class LeasePool {
   /** A lease for a new claim, with at least `ttlMs` left. */
   async forClaim(ttlMs: number): Promise<LeaseUse> {
     const seconds = secondsFor(ttlMs);
-    const shelf = this.#shelf(seconds);
-    const { open } = shelf;
+    const pair = this.#pair(seconds);
+    const { open } = pair;
     if (open?.canBeShared === true) {
       if (open.ageMs <= open.ttlMs - ttlMs) return { lease: open, alive: null };
-      const alive = this.#freshen(shelf, open, ttlMs);
+      const alive = this.#extendOpen(pair, open, ttlMs);
       if (alive !== null) return { lease: open, alive };
     }
-    shelf.granting ??= this.#grant(seconds).finally(() => {
-      shelf.granting = null;
+    pair.granting ??= this.#grant(seconds).finally(() => {
+      pair.granting = null;
     });
-    shelf.open = await shelf.granting;
-    return { lease: shelf.open, alive: null };
+    pair.open = await pair.granting;
+    return { lease: pair.open, alive: null };
   }
 
   /** The lease for a claim that is renewed: the shared one, or its own if there is no shared one. */
   async forKeeping(lease: Lease): Promise<Lease> {
-    const shelf = this.#shelf(lease.seconds);
+    const pair = this.#pair(lease.seconds);
     if (lease.state === 'kept' && lease.canGoOn) return lease;
-    if (shelf.kept?.canGoOn === true) return shelf.kept;
-    return lease.canGoOn ? this.keep(lease) : await this.#grantKept(shelf, lease.seconds);
+    if (pair.kept?.canGoOn === true) return pair.kept;
+    return lease.canGoOn ? this.keep(lease) : await this.#grantKept(pair, lease.seconds);
   }
 
   /** The lease for a claim that waits. `extend` keeps that lease alive while a claim on it waits. */
   async forWaiting(ttlMs: number): Promise<Lease> {
     const seconds = secondsFor(ttlMs);
-    const shelf = this.#shelf(seconds);
-    const lease = shelf.kept ?? shelf.open;
+    const pair = this.#pair(seconds);
+    const lease = pair.kept ?? pair.open;
     const isReady = lease?.canGoOn === true && lease.leftMs > lease.ttlMs / 2;
     if (isReady && (lease.state === 'kept' || lease.isEmpty)) return this.keep(lease);
-    return await this.#grantKept(shelf, seconds);
+    return await this.#grantKept(pair, seconds);
   }
 
   /** Extends the lease of waiters in the background. `prove` resolves to the term of a transaction. */
@@ -94,10 +94,10 @@ export class LeasePool {
 
   /** Makes this the shared lease of renewed claims. */
   keep(lease: Lease): Lease {
-    const shelf = this.#shelf(lease.seconds);
-    if (shelf.open === lease) shelf.open = null;
+    const pair = this.#pair(lease.seconds);
+    if (pair.open === lease) pair.open = null;
     lease.state = 'kept';
-    shelf.kept = lease;
+    pair.kept = lease;
     return lease;
   }
 
@@ -107,45 +107,44 @@ export class LeasePool {
 
   /** Drops the leases that are not needed. False when no lease is left. */
   sweep(): boolean {
-    for (const [seconds, shelf] of this.#shelves) {
-      const { kept } = shelf;
+    for (const [seconds, pair] of this.#pairs) {
+      const { kept } = pair;
       if (kept?.isEmpty === true) {
         if (kept.state === 'kept') kept.state = 'open';
-        if (shelf.open === null || !shelf.open.isEmpty) shelf.open = kept;
-        shelf.kept = null;
+        if (pair.open === null || !pair.open.isEmpty) pair.open = kept;
+        pair.kept = null;
       }
-      if (shelf.open !== null && isUsedUp(shelf.open)) shelf.open = null;
-      if (shelf.open === null && shelf.kept === null && shelf.granting === null)
-        this.#shelves.delete(seconds);
+      if (pair.open !== null && isUsedUp(pair.open)) pair.open = null;
+      if (pair.open === null && pair.kept === null && pair.granting === null) this.#pairs.delete(seconds);
     }
-    return this.#shelves.size > 0;
+    return this.#pairs.size > 0;
   }
 
   /** Revokes the leases without claims. */
   async close(): Promise<void> {
-    const leases = [...this.#shelves.values()].flatMap(({ open, kept }) => [open, kept]);
-    this.#shelves.clear();
+    const leases = [...this.#pairs.values()].flatMap(({ open, kept }) => [open, kept]);
+    this.#pairs.clear();
     const unused = leases.filter((lease) => lease?.isEmpty === true && lease.state === 'open');
     await Promise.allSettled(unused.map((lease) => lease && this.#calls.revoke(lease.id)));
   }
 
-  #shelf(seconds: number): Shelf {
-    let shelf = this.#shelves.get(seconds);
-    if (shelf === undefined) {
-      shelf = { open: null, granting: null, freshened: null, kept: null, keeping: null };
-      this.#shelves.set(seconds, shelf);
+  #pair(seconds: number): LeasePair {
+    let pair = this.#pairs.get(seconds);
+    if (pair === undefined) {
+      pair = { open: null, granting: null, extended: null, kept: null, keeping: null };
+      this.#pairs.set(seconds, pair);
     }
-    return shelf;
+    return pair;
   }
 
   /** Grants one new lease for all claims that need one at the same time. */
-  async #grantKept(shelf: Shelf, seconds: number): Promise<Lease> {
-    shelf.keeping ??= this.#grant(seconds)
+  async #grantKept(pair: LeasePair, seconds: number): Promise<Lease> {
+    pair.keeping ??= this.#grant(seconds)
       .then((granted) => this.keep(granted))
       .finally(() => {
-        shelf.keeping = null;
+        pair.keeping = null;
       });
-    return await shelf.keeping;
+    return await pair.keeping;
   }
 
   async #grant(seconds: number): Promise<Lease> {
@@ -153,14 +152,14 @@ export class LeasePool {
   }
 
   /** Extends the open lease, if it is empty, while the claim that will use it is sent. */
-  #freshen(shelf: Shelf, lease: Lease, ttlMs: number): Promise<Alive> | null {
+  #extendOpen(pair: LeasePair, lease: Lease, ttlMs: number): Promise<Alive> | null {
     const sentMs = this.#clock.monotonicMs();
-    const last = shelf.freshened;
+    const last = pair.extended;
     if (last?.lease === lease && sentMs - last.sentMs <= lease.ttlMs - ttlMs) return last.alive;
     if (!lease.isEmpty || lease.leftMs < lease.ttlMs * USABLE_PART) return null;
     const alive = this.keepAlive(lease);
     alive.catch(() => {});
-    shelf.freshened = { lease, alive, sentMs };
+    pair.extended = { lease, alive, sentMs };
     return alive;
   }
 }

@@ -75,9 +75,9 @@ export class Transactions {
 
   /**
    * `conflicts`: two writes that share one of these strings are never put into the same
-   * transaction. All keys that a transaction creates have the same create revision, so two new claims
-   * of one lock would have no order. `signal`: once it aborts, the write is not attempted again. The result is still awaited,
-   * because the caller has to know whether a key was created.
+   * transaction. All keys that a transaction creates have the same create revision, so two new
+   * claims of one lock would have no order. `signal`: once it aborts, the write is not attempted
+   * again. The result is still awaited, because the caller has to know whether a key was created.
    */
   write(
     txn: TxnRequest,

@@ -3,7 +3,7 @@ import { between } from '../shared/retry-after.ts';
 import type { LeaseBatch } from './lease-batch.ts';
 import type { Schema } from './schema.ts';
 
-/** How long after an operation the server looks for dead waiters. */
+/** How long after an operation this process asks the server to remove dead waiters. */
 const FIRST_MS = { min: 6_000, max: 9_000 };
 /** A dead waiter that was found is removed by the next call after `reconnect_limit` of `migrations/`. */
 const AGAIN_MS = { min: 10_500, max: 12_000 };

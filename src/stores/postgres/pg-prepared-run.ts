@@ -14,9 +14,10 @@ export interface PgConnection {
 type Callback = (error: Error | null, rows: readonly Row[]) => void;
 
 /**
- * One run of a prepared statement whose columns are text, in place of the `Query` of `pg`. That one copies
- * its settings, has the server describe the columns and makes an object for them, each time: half of what
- * the client spends on a statement (`npm run bench -- postgres advisory-one`). `pg` calls the methods.
+ * One run of a prepared statement whose columns are text. Replaces `pg`'s `Query`, which on every run
+ * copies its settings, asks the server to describe the columns and builds an object for them. That is
+ * half of the client's CPU time for a statement (`npm run bench -- postgres advisory-one`). `pg` calls
+ * the methods.
  */
 export class PgPreparedRun {
   /** `pg` notes in `parsedStatements` that this text was prepared by this name. */

@@ -29,7 +29,7 @@ export class Pruner {
     this.#schema = schema;
     this.#timer = new PruneTimer({
       clock,
-      rowsMany: ROWS_MANY,
+      rowsForImmediatePrune: ROWS_MANY,
       prune: (isAfterMany) => this.#prune(isAfterMany),
     });
   }

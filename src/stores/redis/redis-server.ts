@@ -23,14 +23,17 @@ export interface RedisServerOptions {
   readonly clock: Clock;
   readonly queueMax: number;
   /**
-   * False where replicas have to confirm a grant: WAIT covers only what was written over our own
-   * connection, so a waiter has to ask.
+   * False with `waitReplicas`: WAIT covers only writes of its own connection, so the waiter has to claim
+   * again over ours.
    */
   readonly pushesGrants: boolean;
   readonly ownsClient: boolean;
 }
 
-/** For a server that refuses the subscription. After a break, the client reconnects by itself. */
+/**
+ * Retry delay when the server refuses the subscription. After a lost connection the client library
+ * reconnects by itself.
+ */
 const RESUBSCRIBE_MS = { min: 1_000, max: 30_000 };
 
 /** How often the subscription is checked, because a dead connection reports nothing. */

@@ -12,7 +12,7 @@ export function fieldsIn(info: string): ReadonlyMap<string, string> {
   return fields;
 }
 
-/** `null` where the server does not tell. */
+/** `null` when the server does not report it. */
 export function versionIn(fields: ReadonlyMap<string, string>): Version | null {
   const match = /^(\d+)\.(\d+)/.exec(fields.get('redis_version') ?? '');
   return match === null ? null : [Number(match[1]), Number(match[2])];

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseQuery, parseUser, splitQuery } from '../shared/url.ts';
+import { parseHosts, parseQuery, parseUser, splitQuery, unescaped } from '../shared/url.ts';
 import { checkPrefix } from './prefix.ts';
 
 /** The parts of a URL with several hosts. */
@@ -31,7 +31,7 @@ export function hostsIn(url: string, form: string, port = 6_379): Hosts {
     const at = each.lastIndexOf(':');
     return { host: each.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(each.slice(at + 1)) };
   });
-  return { list, addresses, ...parseUser(user ?? ''), path: decodePath(path), prefix };
+  return { list, addresses, ...parseUser(user ?? ''), path: unescaped(path), prefix };
 }
 
 /** The parts of a URL of one server. */
@@ -67,12 +67,4 @@ function prefixIn(parameters: URLSearchParams): string | undefined {
   const prefix = parameters.get('prefix') ?? undefined;
   checkPrefix(prefix);
   return prefix;
-}
-
-function decodePath(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
-  }
 }

@@ -18,7 +18,7 @@ import type { NodeSet } from './node-set.ts';
  */
 const MERGES_MAX = 5;
 /** Fences of readers that come at the same time are spread over this many µs. */
-const ASIDE_US = 1_000;
+const FENCE_JITTER_US = 1_000;
 /** How long a claim is taken back from a node that does not answer. */
 const TAKE_BACK_MS = 5_000;
 /** How long a node that did not answer a release is told again. */
@@ -30,7 +30,7 @@ export interface ClaimVotes {
   /** `null`: no majority. */
   readonly fence: bigint | null;
   /** Another claim may have been refused because of this one. */
-  readonly wasInTheWay: boolean;
+  readonly mayHaveBlockedOthers: boolean;
 }
 
 const isGranted = (vote: NodeVote): boolean => vote.granted;
@@ -72,10 +72,14 @@ export async function voteRound(
   if (votes.count(isGranted) < majority) {
     // While another claim has a majority, a vote of a minority keeps no claim from being granted. A
     // message about its removal would wake this waiter itself, which would claim again at once.
-    const wasInTheWay = votes.answered < nodes.size && !blockersIn(votes, majority).isHeld;
-    return { votes, fence: null, wasInTheWay };
+    const mayHaveBlockedOthers = votes.answered < nodes.size && !blockersIn(votes, majority).isHeld;
+    return { votes, fence: null, mayHaveBlockedOthers };
   }
-  return { votes, fence: await mergeRounds(nodes, request, fencesIn(votes), signal), wasInTheWay: true };
+  return {
+    votes,
+    fence: await mergeRounds(nodes, request, fencesIn(votes), signal),
+    mayHaveBlockedOthers: true,
+  };
 }
 
 /** `null`: a majority does not hold the claim any more, or did not answer. */
@@ -91,7 +95,7 @@ async function mergeRounds(
     const agreed = agreedFence(fences, majority);
     if (agreed !== null) return agreed;
     if (fences.length < majority || round === MERGES_MAX || signal?.aborted === true) return null;
-    const aside = round === 0 ? 1 : 1 + Math.floor(nodes.clock.random() * ASIDE_US);
+    const aside = round === 0 ? 1 : 1 + Math.floor(nodes.clock.random() * FENCE_JITTER_US);
     const fence = greatest(fences) + BigInt(aside);
     const merged = await nodes.ask<bigint | null>({
       id,
@@ -190,7 +194,7 @@ export async function takeBack(
   claim: ClaimRef,
   claimed: ClaimVotes | null,
 ): Promise<boolean> {
-  const wakesNobody = claimed?.wasInTheWay === false;
+  const wakesNobody = claimed?.mayHaveBlockedOthers === false;
   const having = nodes.nodes.filter((node) => claimed === null || mayHave(claimed.votes, node));
   const told = nodes.tell(claim.id, having, TAKE_BACK_MS, (node, limit) =>
     wakesNobody ? node.withdraw(claim, limit) : node.release(claim, limit),

@@ -207,6 +207,10 @@ export class NodeSet {
     return Math.min(Math.max(ttlMs * NODE_SHARE, NODE_MS.min), NODE_MS.max);
   }
 
+  async close(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.close()));
+  }
+
   /** Throws if two clients lead to one server: its vote would count twice. */
   assertDistinct(): void {
     if (this.#isDistinct) return;

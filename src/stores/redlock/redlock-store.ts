@@ -225,14 +225,10 @@ export class RedlockStore implements Store {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async #close(): Promise<void> {
     this.#waiting.clear();
     this.#releases.clear();
-    await Promise.all(this.#nodes.nodes.map((node) => node.close()));
+    this.#closing ??= this.#nodes.close();
+    return this.#closing;
   }
 
   #assertOpen(): void {

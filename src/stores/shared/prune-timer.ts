@@ -3,24 +3,24 @@ import type { Clock, Timer } from '../../clock.ts';
 export interface PruneTimerOptions {
   readonly clock: Clock;
   /** After this many new rows the tables are pruned at once. Default: never at once. */
-  readonly rowsMany?: number;
+  readonly rowsForImmediatePrune?: number;
   /**
-   * Deletes the rows of unused locks. `isAfterMany`: many rows are new. Resolves to whether other
-   * rows may become unused soon. Never rejects: the next new rows start another pruning, and nothing
-   * depends on its time.
+   * Deletes the rows of unused locks. `isAfterMany`: called because many rows are new.
+   * Resolves to true when more rows may become unused soon. Must not reject; a failed prune is repeated
+   * after the next new rows.
    */
   prune(isAfterMany: boolean): Promise<boolean>;
 }
 
-/** The tables are pruned soon after this many new rows, and else after a minute. */
-const ROWS = 1_000;
+/** The tables are pruned 200 ms after this many new rows; after fewer, once a minute. */
+const ROWS_FOR_SOON = 1_000;
 const SOON_MS = 200;
 const LATER_MS = 60_000;
 
-/** Starts the pruning of a store's tables, as often as new rows are created. */
+/** Decides when a store prunes its tables, from the number of new rows. */
 export class PruneTimer {
   readonly #clock: Clock;
-  readonly #rowsMany: number;
+  readonly #rowsForImmediatePrune: number;
   readonly #prune: PruneTimerOptions['prune'];
   #timer: Timer | null = null;
   #isSoon = false;
@@ -28,9 +28,9 @@ export class PruneTimer {
   #isClosed = false;
   #made = 0;
 
-  constructor({ clock, rowsMany = Number.POSITIVE_INFINITY, prune }: PruneTimerOptions) {
+  constructor({ clock, rowsForImmediatePrune = Number.POSITIVE_INFINITY, prune }: PruneTimerOptions) {
     this.#clock = clock;
-    this.#rowsMany = rowsMany;
+    this.#rowsForImmediatePrune = rowsForImmediatePrune;
     this.#prune = prune;
   }
 
@@ -40,8 +40,8 @@ export class PruneTimer {
 
   onNewRow(): void {
     this.#made += 1;
-    if (this.#made >= this.#rowsMany) this.#start(0);
-    else if (this.#made >= ROWS && !this.#isSoon) this.#start(SOON_MS);
+    if (this.#made >= this.#rowsForImmediatePrune) this.#start(0);
+    else if (this.#made >= ROWS_FOR_SOON && !this.#isSoon) this.#start(SOON_MS);
     else if (this.#timer === null) this.#start(LATER_MS);
   }
 
@@ -64,9 +64,9 @@ export class PruneTimer {
     this.#isSoon = false;
     this.#isRunning = true;
     this.#made = 0;
-    const isMoreLater = await this.#prune(wasSoon);
+    const hasMoreLater = await this.#prune(wasSoon);
     this.#isRunning = false;
-    if (this.#made >= ROWS) this.#start(this.#made >= this.#rowsMany ? 0 : SOON_MS);
-    else if (this.#made > 0 || isMoreLater) this.#start(LATER_MS);
+    if (this.#made >= ROWS_FOR_SOON) this.#start(this.#made >= this.#rowsForImmediatePrune ? 0 : SOON_MS);
+    else if (this.#made > 0 || hasMoreLater) this.#start(LATER_MS);
   }
 }

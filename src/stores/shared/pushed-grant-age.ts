@@ -8,11 +8,10 @@ import { elapsedMs, type Instant, trustedMs } from '../../store/validity.ts';
 const SAMPLE_MS = 1_500;
 
 /**
- * An upper bound of the server's clock. A message may have stayed in a buffer for any time while
- * this process was stopped. So the remaining time of a pushed grant is counted by the server's
- * clock. Its present time is at most the time in a recent answer, plus the local time since the
- * question was *sent*, unless the server's clock was set forward meanwhile. In that case all leases
- * of the server end early too.
+ * Tells how much of a pushed grant is left, although its message may have waited in a buffer while
+ * this process was stopped. The rest is counted by the server's clock, whose present time is at
+ * most the time in a recent answer, plus the local time since the question was *sent*, unless the
+ * server's clock was set forward meanwhile. In that case all leases of the server end early too.
  */
 export class PushedGrantAge {
   readonly #clock: Clock;

@@ -12,11 +12,7 @@ export function splitQuery(url: string): readonly [path: string, query: string |
  */
 export function parseQuery(query: string | null | undefined, known: readonly string[]): URLSearchParams {
   checkParameters(query, known);
-  try {
-    decodeURIComponent(query ?? '');
-  } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
-  }
+  unescaped(query ?? '');
   return new URLSearchParams(query ?? '');
 }
 
@@ -60,9 +56,14 @@ export function parseHosts(list: string, { form, port }: HostList): string[] {
 /** Splits `user:password`, and decodes both. */
 export function parseUser(user: string): { username: string; password: string } {
   const [username = '', ...rest] = user.split(':');
+  return { username: unescaped(username), password: unescaped(rest.join(':')) };
+}
+
+/** Decodes the percent escapes of a part of a URL. */
+export function unescaped(part: string, decode = decodeURIComponent): string {
   try {
-    return { username: decodeURIComponent(username), password: decodeURIComponent(rest.join(':')) };
+    return decode(part);
   } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
+    throw new InvalidArgumentError('url', 'has an invalid percent escape; write %25 for a percent sign');
   }
 }

@@ -143,7 +143,7 @@ export class Heartbeat {
     this.#actions.ask().then(over, over);
   }
 
-  /** The leader knows of every reply that was received by then. */
+  /** The leader has learned of every reply received before that time. */
   #confirm(receivedByMs: number): void {
     let found: Reply | null = null;
     for (let first = this.#replies[0]; first !== undefined; first = this.#replies[0]) {

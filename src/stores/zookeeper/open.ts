@@ -6,7 +6,7 @@ import { NODE_ZOOKEEPER_CLIENT } from './client-library.ts';
 import { parseZookeeperUrl } from './url.ts';
 import { zookeeperStore } from './zookeeper-store.ts';
 
-/** How long the client waits at most before it tries the members again. */
+/** The longest pause of the client before it tries to connect again. */
 const SPIN_MS = 250;
 
 /**

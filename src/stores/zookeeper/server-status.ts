@@ -6,13 +6,13 @@ const ANSWER_MS = 1_000;
 /** An answer to `srvr` is shorter than this. */
 const LENGTH_MAX = 10_000;
 
-/** What a member says to the four-letter word `srvr`. */
+/** A member's answer to the four-letter command `srvr`. */
 export interface ServerStatus {
-  /** `3.8.0`; `null`: it did not say, or the word is not in its whitelist. */
+  /** For example `3.8.0`. `null` when the member gave no version, or `srvr` is not in its whitelist. */
   readonly version: string | null;
   /** `leader`, `follower`, `observer`, `standalone`, `read-only`; `null`: not known. */
   readonly mode: string | null;
-  /** It serves clients that write; `null`: not known. */
+  /** Whether the member accepts writes. `null` when unknown. */
   readonly isServing: boolean | null;
 }
 

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from '../../errors.ts';
-import { parseHosts, parseQuery, parseUser } from '../shared/url.ts';
+import { parseHosts, parseQuery, parseUser, unescaped } from '../shared/url.ts';
 
 /** The parts of a `zookeeper://` URL. */
 export interface ZookeeperUrl {
@@ -33,7 +33,7 @@ export function parseZookeeperUrl(url: string): ZookeeperUrl {
     throw new InvalidArgumentError('url', 'must name IPv6 hosts: the client library takes no such addresses');
   return {
     hosts: hosts.join(','),
-    root: rootOf(unescaped(chroot), options.get('root') ?? ROOT),
+    root: rootOf(unescaped(chroot, decodeURI), options.get('root') ?? ROOT),
     auth: user === undefined ? null : parseUser(user),
     sessionMs,
   };
@@ -44,12 +44,4 @@ function rootOf(chroot: string, root: string): string {
   if (!/^(?:\/[^/]+)+$/.test(root))
     throw new InvalidArgumentError('url', `has a parameter root that is no path of a node, such as ${ROOT}`);
   return chroot + root;
-}
-
-function unescaped(path: string): string {
-  try {
-    return decodeURI(path);
-  } catch {
-    throw new InvalidArgumentError('url', 'has a percent sign that escapes nothing; write %25 for one');
-  }
 }

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../../clock.ts';
 import { StoreError, UnsupportedError } from '../../../errors.ts';
 import { onAbort } from '../../../util/abort.ts';
 import { Batch } from '../../shared/batch.ts';
-import type { Answer } from '../../shared/batch-options.ts';
+import type { Answer, Send } from '../../shared/batch-options.ts';
 import { Connection } from '../connection.ts';
 import type { ConnectionFactory, Row, Statement } from '../driver-connection.ts';
 import { failureOf, gaveUp, notBegun, notSent } from '../failure.ts';
@@ -116,7 +116,7 @@ export class Session {
       callsMax: 1,
       keepsSent: true,
       isAlone: isStatement,
-      send: (requests) => this.#send(requests),
+      send: this.#send,
       errors: {
         notSent: gaveUp,
         noAnswer: () => lost(null),
@@ -221,7 +221,7 @@ export class Session {
   }
 
   /** Without `async`: each of its steps would cost every lock and unlock (`bench postgres advisory-one`). */
-  #send(requests: readonly (Op | Statement)[]): Promise<readonly Answer<string | readonly Row[]>[]> {
+  readonly #send: Send<Op | Statement, string | readonly Row[]> = (requests) => {
     const [first] = requests;
     const single = first !== undefined && isStatement(first) ? first : null;
     const ops = requests as readonly Op[];
@@ -232,7 +232,7 @@ export class Session {
         return this.#undo(ops, failureOf(error));
       },
     );
-  }
+  };
 
   #execute(statement: Statement): Promise<readonly Row[]> {
     const connection = this.#connection;

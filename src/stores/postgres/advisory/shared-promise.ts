@@ -10,8 +10,8 @@ interface Caller<T> extends Indexed {
 
 /**
  * One piece of work that many callers wait for, such as opening a connection. A caller whose signal
- * aborts leaves at once. If callers awaited the promise itself, it would keep a reference to each
- * of them until the work ends.
+ * aborts leaves at once. Callers do not await the promise itself: it would keep each of them in
+ * memory until the work ends.
  */
 export class SharedPromise<T> {
   readonly #callers = new UnorderedSet<Caller<T>>();

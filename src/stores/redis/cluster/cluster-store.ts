@@ -26,11 +26,12 @@ import { SlotReadiness } from './slot-readiness.ts';
 import { slotOf, tagOf } from './slots.ts';
 
 /**
- * How many stores of slots are kept, at some kilobytes each. More are kept only if they are in use.
+ * Idle slot stores beyond this number are dropped. Each takes a few kilobytes.
  */
 const STORES_MAX = 1_024;
 /**
- * How many stores are checked when one is added. More than one, so that their number can shrink.
+ * How many stores are checked for idleness when one is added: more than one, so that the map can
+ * shrink.
  */
 const RETIRE_CHECKS = 4;
 
@@ -66,7 +67,7 @@ export class ClusterStore implements Replicating {
   }
 
   /**
-   * One master is enough. A lock of another master reports by itself if that one cannot be reached.
+   * Succeeds when one master answers. A lock on an unreachable master fails on its own first command.
    */
   connect(signal: AbortSignal): Promise<void> {
     return untilReady(this.#readiness, signal);
