@@ -19,8 +19,9 @@ afterAll(() => {
  */
 async function workerFile(): Promise<string> {
   bundle ??= (async () => {
-    const folder = `${root}.tmp`;
-    mkdirSync(folder, { recursive: true });
+    const folder = `${root}.tmp/sqlite-workers`;
+    // Like a home directory: a worker that becomes another user must have loaded its program before.
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     const outfile = `${folder}/sqlite-worker-${process.pid}.mjs`;
     await build({
       entryPoints: [fileURLToPath(new URL('./worker.ts', import.meta.url))],
