@@ -11,7 +11,10 @@ const FOR_MS = 2_000;
 const CALLERS = 60;
 const HEAP_MAX_MB = 8;
 
-/** The campaign has all kinds of outages. These two clients each handle a connection in a way of their own. */
+/**
+ * The campaign has all kinds of outages. These two clients each handle a connection in a way of
+ * their own.
+ */
 function shortModesOf(kind: BackendKind): readonly OutageMode[] {
   if (kind === 'etcd' || kind === 'zookeeper') return modesOf(kind);
   return modesOf(kind).filter((mode) => mode !== 'mute' && mode !== 'no replies');
