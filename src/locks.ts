@@ -83,11 +83,6 @@ export function createLocks(store: Store, options: LocksOptions = {}): Locks {
   // A store that was made in this thread cannot be used from another.
   const renewal = options?.renewal ?? 'inline';
   if (renewal !== 'inline') throw wrong('renewal', 'inline', renewal);
-  if (options?.connect !== undefined)
-    throw new InvalidArgumentError(
-      'connect',
-      'is an option of openLocks only: this store connects by itself',
-    );
   return new StoreLocks(new Core(store, options));
 }
 

@@ -1,10 +1,10 @@
 import type { Core } from '../core.ts';
-import { AcquireTimeoutError, ClosedError, ModeMismatchError, QueueFullError } from '../errors.ts';
+import { ClosedError } from '../errors.ts';
 import type { Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode, PushedGrant } from '../store/store.ts';
 import { elapsedMs, type Instant, instant, trustedMs } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
-import { isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
+import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
 import { explainTimeout } from './timeout.ts';
@@ -106,10 +106,10 @@ export async function tryAcquire(
 
 /** `failed` is left for failures of the store: an alert tells from it that the store is out of reach. */
 function refusalBy(error: unknown): Exclude<AcquireOutcome, 'acquired'> {
-  if (error instanceof AcquireTimeoutError) return 'timeout';
-  if (error instanceof ClosedError) return 'aborted';
-  if (error instanceof QueueFullError || error instanceof ModeMismatchError) return 'held';
-  return 'failed';
+  const code = codeOf(error);
+  if (code === 'ACQUIRE_TIMEOUT') return 'timeout';
+  if (code === 'CLOSED') return 'aborted';
+  return code === 'QUEUE_FULL' || code === 'MODE_MISMATCH' ? 'held' : 'failed';
 }
 
 /** The claim of one caller, from the first request until it is held or abandoned. */

@@ -147,7 +147,6 @@ const WITHOUT_EFFECT: readonly Call[] = [
   ['waitMs of tryAcquire of all', 'acquire waits', () => own.all(['a']).tryAcquire(untyped({ waitMs: 0 }))],
   ['waitMs of tryRun of all', 'run waits', () => own.all(['a']).tryRun(() => {}, untyped({ waitMs: 1 }))],
   ['waitMs of tryTake', 'take waits', () => limit().tryTake(1, untyped({ waitMs: 1 }))],
-  ['connect of createLocks', 'openLocks only', () => createLocks(memoryStore(), { connect: false })],
 ];
 
 async function refusal(make: () => unknown): Promise<unknown> {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { type Stage, startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES, PREVIOUS_LIBRARIES, type Library } from '../../support/clients/redis-clients.ts';
+import { LIBRARIES, type Library, PREVIOUS_LIBRARIES } from '../../support/clients/redis-clients.ts';
 import {
   askForMany,
   callersOfAll,
