@@ -62,9 +62,15 @@ async function addItems(urls: readonly string[]): Promise<number[]> {
 }
 const ONE_TO_TEN = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
+/** What the scheduler of NestJS prints when a busy machine runs a job some milliseconds late. */
+const LATE_JOB = /^\[Cron\] Missed execution deadline by .*\n/gm;
+
 async function end(instances: readonly Program[]): Promise<void> {
   for (const { child } of instances) child.kill('SIGTERM');
-  for (const each of instances) expect(await each.result()).toMatchObject({ code: 0, stderr: '' });
+  for (const each of instances) {
+    const { code, stderr } = await each.result();
+    expect({ code, stderr: stderr.replace(LATE_JOB, '') }).toEqual({ code: 0, stderr: '' });
+  }
 }
 
 describe.concurrent.each([

@@ -81,6 +81,8 @@ describe.concurrent.each(Object.entries(STORES))('a renewal on %s', (kind, open)
     const elsewhere = requestOf(`beside ${name}`, 'other holder', false);
     expect(await holder.claim(elsewhere)).toMatchObject({ granted: true });
     const beside = await waitFor(others[0] as Store, elsewhere.name, 'waiter beside');
+    // In a Cluster it is in another slot, which has a subscription of its own.
+    if (kind === 'Cluster') await eventually('it is subscribed', () => beside.wakes > 0);
     await sleep(200);
     const before = waiting.map(({ wakes }) => wakes);
     const besideBefore = beside.wakes;
