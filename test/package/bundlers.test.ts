@@ -92,9 +92,8 @@ const MISSING = {
 
 describe('a bundle of every entry', () => {
   const bare = projectWith('bare', []);
-  const full = projectWith('full', ['ioredis', 'pg', 'libsql', 'etcd3', 'node-zookeeper-client']);
+  const full = projectWith('full', ['ioredis', 'pg', 'libsql', 'mysql2', 'etcd3', 'node-zookeeper-client']);
   const others = projectWith('others', ['redis', 'postgres']);
-  const third = projectWith('third', ['mysql2', 'etcd3', 'node-zookeeper-client']);
   /** One database each: the bundles run at once, and each of them makes its tables. */
   const urls = async (): Promise<[string, string]> => [redis.url, await postgres.createDatabase()];
 
@@ -109,58 +108,36 @@ describe('a bundle of every entry', () => {
     LIMIT_MS,
   );
 
+  type Standalone = Readonly<Record<keyof typeof MISSING, boolean>>;
+  const NOTHING = { redis: false, postgres: false, mysql: false, etcd: false, zookeeper: false };
+  const ALL_BUT_ETCD = { redis: true, postgres: true, mysql: true, etcd: false, zookeeper: true };
   /**
    * What runs where there is no `node_modules`. The page on installing says why the others do not.
    */
-  const STANDALONE: Record<Bundler, Record<Format, readonly [redis: boolean, postgres: boolean]>> = {
-    esbuild: { esm: [false, false], cjs: [true, true] },
-    webpack: { esm: [true, true], cjs: [true, true] },
-    rollup: { esm: [false, true], cjs: [false, true] },
+  const STANDALONE: Record<Bundler, Record<Format, Standalone>> = {
+    esbuild: { esm: NOTHING, cjs: ALL_BUT_ETCD },
+    webpack: { esm: ALL_BUT_ETCD, cjs: ALL_BUT_ETCD },
+    rollup: { esm: { ...NOTHING, postgres: true }, cjs: { ...NOTHING, postgres: true } },
   };
   it.concurrent.each(BUNDLERS)(
-    '%s: works with ioredis, pg and libsql, and contains what the bundler can take',
+    '%s: works with ioredis, pg, libsql, mysql2, etcd3 and node-zookeeper-client, and contains what it can',
     async (bundler) => {
       const bundles = await makeBundles(bundler, full, PROGRAM);
       for (const format of FORMATS) {
         const [redisUrl, postgresUrl] = await urls();
+        const mysqlUrl = await mysql.createDatabase();
+        const asked = [redisUrl, `${postgresUrl}?mode=lease`, mysqlUrl, etcd.url, zookeeper.url];
         const file = `sqlite:${join(full, `${bundler}-${format}.db`)}`;
-        const asked = [redisUrl, `${postgresUrl}?mode=lease`];
-        const all = [...asked, file];
-        const inThread = all.map((url) => `${url} thread`);
-        const results = await run(bundles[format], [...all, ...inThread]);
-        expect(results, format).toEqual([
+        const inThread = [redisUrl, `${postgresUrl}?mode=lease`, file].map((url) => `${url} thread`);
+        const all = [...asked, file, ...inThread];
+        expect(await run(bundles[format], all), format).toEqual([
           ENTRY_COUNT,
           'bigint',
-          ...[...all, ...inThread].map(() => 'bigint'),
+          ...all.map(() => 'bigint'),
         ]);
-        const [withRedis, withPostgres] = STANDALONE[bundler][format];
-        expect(await run(moved(bundles[format]), asked), `${format} alone`).toEqual([
-          ENTRY_COUNT,
-          'bigint',
-          withRedis ? 'bigint' : MISSING.redis,
-          withPostgres ? 'bigint' : MISSING.postgres,
-        ]);
-      }
-    },
-    LIMIT_MS,
-  );
-
-  type Standalone = readonly [mysql: boolean, etcd: boolean, zookeeper: boolean];
-  const OTHERS_STANDALONE: Record<Bundler, Record<Format, Standalone>> = {
-    esbuild: { esm: [false, false, false], cjs: [true, false, true] },
-    webpack: { esm: [true, false, true], cjs: [true, false, true] },
-    rollup: { esm: [false, false, false], cjs: [false, false, false] },
-  };
-  it.concurrent.each(BUNDLERS)(
-    '%s: works with mysql2, etcd3 and node-zookeeper-client, and contains what the bundler can take',
-    async (bundler) => {
-      const bundles = await makeBundles(bundler, third, PROGRAM);
-      const missing = [MISSING.mysql, MISSING.etcd, MISSING.zookeeper];
-      for (const format of FORMATS) {
-        const asked = [await mysql.createDatabase(), etcd.url, zookeeper.url];
-        const works = asked.map(() => 'bigint');
-        expect(await run(bundles[format], asked), format).toEqual([ENTRY_COUNT, 'bigint', ...works]);
-        const contained = OTHERS_STANDALONE[bundler][format].map((is, n) => (is ? 'bigint' : missing[n]));
+        const contained = Object.entries(STANDALONE[bundler][format]).map(([store, isContained]) =>
+          isContained ? 'bigint' : MISSING[store as keyof typeof MISSING],
+        );
         const alone = await run(moved(bundles[format]), asked);
         expect(alone, `${format} alone`).toEqual([ENTRY_COUNT, 'bigint', ...contained]);
       }
