@@ -16,8 +16,8 @@ export default defineConfig({
     // An expected change comes within milliseconds, unless other programs keep every core busy.
     expect: { poll: { timeout: 15_000 } },
     pool: 'forks',
-    // Two cores are idle for a third of the time with two workers: most tests wait for a server.
-    maxWorkers: 3,
+    // Most tests wait for a server: with three workers, two cores are idle for a fifth of the time.
+    maxWorkers: 4,
     dangerouslyIgnoreUnhandledErrors: false,
   },
 });
