@@ -82,7 +82,6 @@ export class Faults {
       await sleep(100 + random() * 300);
       const kind = this.#next();
       // No process is killed near the end: a dead waiter would delay handoffs in the quiet period.
-
       const isLate = kind === 'kill' && endMs - performance.now() < KILL_FREE_MS;
       if (isLate) this.#upcoming.unshift('kill');
       else if (kind !== undefined) this.#begin(kind);
