@@ -12,7 +12,7 @@ const SESSION_MS = 2_000;
 // Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
 const atTheEnd = cleanups();
-const ensemble = await startEnsemble({ members: 1 });
+const ensemble = await startEnsemble({ members: 1, maxSessionMs: 20_000 });
 atTheEnd(() => ensemble.stop());
 
 function open(): Locks {
@@ -48,9 +48,10 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
       });
     const { child, output } = startTaker(subject, 'waiter-paused', 'stay');
     await queued(1);
-    child.kill('SIGSTOP');
     const waiting = later(third.mutex('waiter-paused').acquire());
     await queued(2);
+    // Not before: a paused process leaves the queue when its session ends.
+    child.kill('SIGSTOP');
     await hold.release();
     const releasedAt = performance.now();
     await first.close();

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import type { LossReason } from '../../../src/errors.ts';
 import type { Locks } from '../../../src/index.ts';
 import { eventually, later } from '../waiting/eventually.ts';
 import { closeAndExit, EXITED_AT_ONCE } from './close-and-exit.ts';
+import { closed, type Ending } from './closed.ts';
 import { compiled } from './compiled.ts';
 
 const TAKER = fileURLToPath(new URL('./taker.ts', import.meta.url));
@@ -29,6 +29,7 @@ export interface Taker {
   readonly child: ChildProcess;
   /** The lines that it has printed. */
   readonly output: string[];
+  readonly ended: Promise<Ending>;
 }
 
 /** Starts a process that takes the lock. */
@@ -43,8 +44,8 @@ export function startTaker(
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   atTheEnd(() => void child.kill('SIGKILL'));
   const output: string[] = [];
-  child.stdout.on('data', (data: Buffer) => output.push(...data.toString().trim().split('\n')));
-  return { child, output };
+  createInterface({ input: child.stdout }).on('line', (line) => output.push(line));
+  return { child, output, ended: closed(child) };
 }
 
 async function startHolder(
@@ -52,9 +53,9 @@ async function startHolder(
   name: string,
   what: 'stay' | 'leave',
 ): Promise<Taker & { fence: bigint }> {
-  const { child, output } = startTaker(subject, name, what, 2_000);
-  await eventually('the process holds the lock', () => output.length > 0);
-  return { child, fence: BigInt(output[0]?.split(' ')[1] ?? '0'), output };
+  const taker = startTaker(subject, name, what, 2_000);
+  await eventually('the process holds the lock', () => taker.output.length > 0);
+  return { ...taker, fence: BigInt(taker.output[0]?.split(' ')[1] ?? '0') };
 }
 
 /** The cases of a process that holds a lock and is killed, paused, or ends. */
@@ -63,8 +64,9 @@ export function itEndsWithItsProcess(subject: SessionSubject): void {
 
   it(titles.killed, async () => {
     const { child, fence } = await startHolder(subject, 'killed', 'stay');
-    const waiting = later(open().mutex('killed').acquire());
-    await sleep(300);
+    const locks = open();
+    const waiting = later(locks.mutex('killed').acquire());
+    await eventually('it is waited for', async () => (await locks.inspect('killed')).waiters.length === 1);
     child.kill('SIGKILL');
     const killedAt = performance.now();
     const hold = await waiting;
@@ -85,9 +87,8 @@ export function itEndsWithItsProcess(subject: SessionSubject): void {
   });
 
   it(titles.left, async () => {
-    const { child } = await startHolder(subject, 'left', 'leave');
-    const [code] = (await once(child, 'exit')) as [number | null];
-    expect(code).toBe(0);
+    const { ended } = await startHolder(subject, 'left', 'leave');
+    expect(await ended).toEqual({ code: 0, signal: null });
     await (await open().mutex('left').acquire()).release();
   });
 

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Locks } from '../../../src/index.ts';
 import { eventually, later } from '../waiting/eventually.ts';
+import { closed } from './closed.ts';
 import { compiled } from './compiled.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.ts', import.meta.url));
@@ -13,7 +13,12 @@ function startHolder(url: string, name: string) {
   const args = ['--unhandled-rejections=strict', compiled(HOLDER), url, name, '60000'];
   const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
-  return { child, said: async () => (await lines.next()).value as string | undefined };
+  const said = async (): Promise<string> => {
+    const { done, value } = await lines.next();
+    if (done === true) throw new Error('the process has ended');
+    return value;
+  };
+  return { child, said, ended: closed(child) };
 }
 
 /**
@@ -36,7 +41,7 @@ export async function delayByStoppedWaiter(url: string, locks: Locks, name: stri
     second.child.kill('SIGSTOP');
     await sleep(200);
     first.child.stdin.write('release\n');
-    await once(first.child, 'exit');
+    await first.ended;
     const releasedMs = performance.now();
     const hold = await pending;
     const tookMs = performance.now() - releasedMs;
@@ -123,7 +128,7 @@ export async function delayOfSecondWaiter(
     await between.said();
     await sleep(heldMs);
     between.child.stdin.write('release\n');
-    await once(between.child, 'exit');
+    await between.ended;
     const releasedMs = performance.now();
     const got = await second;
     const tookMs = performance.now() - releasedMs;
