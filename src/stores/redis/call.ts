@@ -1,5 +1,5 @@
 import { onAbort } from '../../util/abort.ts';
-import { failureOf, isNoScript, outOfTime } from './failure.ts';
+import { failureOf, isNoScript, notSent, outOfTime } from './failure.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
 import type { Script } from './script-batch.ts';
 
@@ -15,16 +15,16 @@ export async function sendAlone(
   beside?: string,
 ): Promise<unknown> {
   await untilReady(readiness, signal);
-  return await raced(
-    readiness.connection.send(name, args, beside).catch((error: unknown) => {
-      throw failureOf(error);
-    }),
-    () => {
-      readiness.onNoAnswer();
-      return outOfTime(true, readiness.connection);
-    },
-    signal,
-  );
+  const { connection } = readiness;
+  if (readiness.isSilent) throw notSent('earlier commands have no reply', connection.lastError);
+  const sent = connection.send(name, args, beside).catch((error: unknown) => {
+    throw failureOf(error);
+  });
+  const onLimit = (): Error => {
+    readiness.abandon(sent);
+    return outOfTime(true, connection);
+  };
+  return await raced(sent, onLimit, signal);
 }
 
 export async function runAlone(

@@ -21,6 +21,8 @@ const CHECK_MS = 2_000;
  * event was missed.
  */
 const CONNECT_MS = 750;
+/** With this many commands without a reply, further ones would not get a reply either. */
+export const ABANDONED_MAX = 64;
 
 /**
  * Whether commands can be sent: the client is connected, and the server is one that can be used.
@@ -36,6 +38,7 @@ export class ReadinessCheck {
   readonly #waiting = new Set<(refusal: HoldfastError | null) => void>();
   #opening = false;
   #isProbing = false;
+  #abandoned = 0;
 
   constructor(connection: RedisConnection, allowEviction: boolean, clock: Clock) {
     this.connection = connection;
@@ -67,6 +70,21 @@ export class ReadinessCheck {
       this.#isProbing = false;
     };
     connection.send('ping', []).then(answered, answered);
+  }
+
+  /** The caller of this command has given up. The client keeps the command until its reply comes. */
+  abandon(command: Promise<unknown>): void {
+    this.onNoAnswer();
+    this.#abandoned += 1;
+    const settled = (): void => {
+      this.#abandoned -= 1;
+    };
+    command.then(settled, settled);
+  }
+
+  /** Whether so many commands are without a reply that the client must not be given more. */
+  get isSilent(): boolean {
+    return this.#abandoned >= ABANDONED_MAX;
   }
 
   get isOpen(): boolean {

@@ -3,7 +3,7 @@ import { type Instant, instant } from '../../store/validity.ts';
 import { Batch } from '../shared/batch.ts';
 import type { Answer, CallInfo, Send } from '../shared/batch-options.ts';
 import { failureOf, isFromReplica, isNoScript, outOfTime } from './failure.ts';
-import type { ReadinessCheck } from './readiness-check.ts';
+import { ABANDONED_MAX, type ReadinessCheck } from './readiness-check.ts';
 
 export interface Script {
   readonly sha: string;
@@ -35,8 +35,6 @@ export interface Sending {
 const ITEMS_MAX = 128;
 const CALLS_MAX = 8;
 const HALVE_ABOVE = 32;
-/** With this many calls without a reply, further calls would not get one either. */
-const ABANDONED_MAX = 64;
 
 /** A batch that makes calls of one script. */
 export function scriptBatch<Request, Result>(

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { redisStore } from '../../../src/stores/redis/index.ts';
 import { startStage } from '../../redis/support/stage.ts';
@@ -38,6 +39,30 @@ describe.each(LIBRARIES)('row 21: a connection that drops every packet, under %s
     const watch = await store.watch({ name: `watched-${library}` }, () => {});
     await Promise.all([warm[Symbol.asyncDispose](), watch[Symbol.asyncDispose]()]);
     stage.proxy.pass();
+    await store.close();
+    close();
+  });
+
+  it('the client is not given more and more commands that have no reply', async () => {
+    const { proxy, admin } = stage;
+    const { client, close } = await openClient(library, stage.proxyUrl);
+    const store = redisStore(client);
+    const watched = (round: string): Promise<AsyncDisposable[]> =>
+      Promise.all(Array.from({ length: 100 }, (_, n) => store.watch({ name: `${round}-${n}` }, () => {})));
+    const [first, second] = [await watched('first'), await watched('second')];
+    const end = (watches: readonly AsyncDisposable[]): Promise<unknown> =>
+      Promise.all(watches.map((watch) => watch[Symbol.asyncDispose]()));
+    const removals = async (): Promise<number> =>
+      Number(/cmdstat_zrem:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
+    const before = await removals();
+    proxy.drop('toClient');
+    await end(first);
+    await eventually('they have arrived', async () => (await removals()) === before + 100);
+    // Longer than the time limit of these commands.
+    await sleep(5_000);
+    await end(second);
+    await sleep(500);
+    expect(await removals()).toBe(before + 100);
     await store.close();
     close();
   });
