@@ -100,17 +100,22 @@ function namedServer(url: string): Server {
   };
 }
 
+/** One listener for all servers: a campaign has more of them than an emitter may have listeners. */
+const running = new Set<OwnServer>();
+process.on('exit', () => {
+  for (const server of running) server.killAtExit();
+});
+
 class OwnServer implements Server {
   readonly instance: ServerInstance;
   readonly #recipe: Recipe;
   #process: ChildProcess | null = null;
   #exit: Promise<void> = Promise.resolve();
-  readonly #onExit = (): void => void this.#process?.kill(this.#recipe.stopSignal ?? 'SIGKILL');
 
   constructor(recipe: Recipe, instance: ServerInstance) {
     this.#recipe = recipe;
     this.instance = instance;
-    process.once('exit', this.#onExit);
+    running.add(this);
   }
 
   get url(): string {
@@ -131,6 +136,10 @@ class OwnServer implements Server {
 
   kill(signal: NodeJS.Signals): void {
     this.#process?.kill(signal);
+  }
+
+  killAtExit(): void {
+    this.kill(this.#recipe.stopSignal ?? 'SIGKILL');
   }
 
   exited(): Promise<void> {
@@ -193,7 +202,7 @@ class OwnServer implements Server {
       await this.#exit;
       clearTimeout(hard);
     }
-    process.off('exit', this.#onExit);
+    running.delete(this);
     rmSync(this.dir, { recursive: true, force: true });
   }
 
