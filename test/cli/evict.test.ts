@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { sqliteStore } from '../../src/stores/sqlite/index.ts';
+import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { startRedis } from '../../src/torture/servers/redis.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
@@ -49,7 +50,9 @@ describe.concurrent('evict without a terminal', () => {
     await using redis = await startRedis();
     const locks = await openLocks(redis.url, { owner: 'web-1' });
     opened.push(locks);
-    const permits = 1_000;
+    // The command line gets no further while this process is stalled: its messages pass through it.
+    await using proxy = await startFaultProxy(redis.port);
+    const permits = 100;
     const workers = locks.semaphore('many', { permits });
     await Promise.all(Array.from({ length: permits }, () => workers.acquire()));
     // Having waited for a lock, this process is subscribed, and is notified of an eviction at once.
@@ -58,9 +61,17 @@ describe.concurrent('evict without a terminal', () => {
     await eventually('waits', async () => (await locks.inspect('other')).waiters.length === 1);
     await first.release();
     await second;
-    const evicting = holdfast(['evict', 'many', '--all', '--yes'], { HOLDFAST_URL: redis.url });
-    // The claims are evicted one after the other, so that most of them are left at the first loss.
-    await new Promise<void>((resolve) => locks.on('lost', () => resolve()));
+    let losses = 0;
+    const url = `redis://127.0.0.1:${proxy.port}`;
+    const evicting = later(holdfast(['evict', 'many', '--all', '--yes'], { HOLDFAST_URL: url }));
+    // The claims are evicted one after the other: the first eviction was answered before the second
+    // loss, and most of them are left then.
+    await new Promise<void>((resolve) =>
+      locks.on('lost', () => {
+        losses += 1;
+        if (losses === 2) resolve();
+      }),
+    );
     redis.kill('SIGKILL');
     const { code, stdout, stderr } = await evicting;
     expect(code).toBe(69);
@@ -146,7 +157,7 @@ describe.concurrent('evict on a terminal', () => {
     const hold = await locks.mutex('asked').acquire({ metadata: { job: 'v2' } });
     await using terminal = await startShell(env, { columns: 100 });
     for (const answer of ['', 'yikes']) {
-      await terminal.enter(`clear; holdfast evict asked '${hold.id}'`);
+      await terminal.enterAnew(`holdfast evict asked '${hold.id}'`);
       const screen = await terminal.shows('[y/N]');
       expect(screen).toMatch(/held {2}web-4 for .*, ends in .* unless renewed/);
       expect(screen).toContain(`claim ${hold.id}`);
@@ -157,16 +168,16 @@ describe.concurrent('evict on a terminal', () => {
       await terminal.shows(/Nothing was evicted\nexit 1 >/);
       expect(await holdersOf(locks, 'asked')).toEqual([hold.id]);
     }
-    await terminal.enter(`clear; holdfast evict asked '${hold.id}'`);
+    await terminal.enterAnew(`holdfast evict asked '${hold.id}'`);
     await terminal.shows('[y/N]');
     await terminal.press('C-c');
     await terminal.shows('exit 130 >');
-    await terminal.enter(`clear; holdfast evict asked '${hold.id}'`);
+    await terminal.enterAnew(`holdfast evict asked '${hold.id}'`);
     await terminal.shows('[y/N]');
     await terminal.enter('y');
     await terminal.shows(new RegExp(`Took "asked" away from claim ${hold.id}\\nexit 0 >`));
     expect(await holdersOf(locks, 'asked')).toEqual([]);
-    await terminal.enter(`clear; holdfast evict asked '${hold.id}'`);
+    await terminal.enterAnew(`holdfast evict asked '${hold.id}'`);
     await terminal.shows(/was gone already\nexit 1 >/);
   });
 
@@ -175,7 +186,7 @@ describe.concurrent('evict on a terminal', () => {
     const semaphore = locks.semaphore('shown', { permits: 3 });
     const shown = [await semaphore.acquire(), await semaphore.acquire()];
     await using terminal = await startShell(env, { columns: 100 });
-    await terminal.enter('clear; holdfast evict shown --all --json | cat');
+    await terminal.enterAnew('holdfast evict shown --all --json | cat');
     const screen = await terminal.shows('these 2 claims? [y/N]');
     for (const { id, fence } of shown) {
       expect(screen).toContain(`claim ${id}`);

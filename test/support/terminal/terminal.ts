@@ -58,9 +58,14 @@ export class Terminal implements AsyncDisposable {
     return await this.#run(['capture-pane', '-p']);
   }
 
-  /** Everything that was written to the terminal so far, control sequences included. */
-  written(): string {
-    return readFileSync(this.#log, 'utf8');
+  /** What was written to the terminal, control sequences included, once this text is a part of it. */
+  async written(text: string): Promise<string> {
+    let written = '';
+    await eventually('the output is recorded', () => {
+      written = readFileSync(this.#log, 'utf8');
+      return written.includes(text);
+    });
+    return written;
   }
 
   /** Types this text, without Enter. */
@@ -78,26 +83,34 @@ export class Terminal implements AsyncDisposable {
     await this.press('Enter');
   }
 
+  /** Empties the screen first, so that nothing on it is taken for the output of this line. */
+  async enterAnew(line: string): Promise<void> {
+    await this.#run(['send-keys', '-R']);
+    await this.enter(line);
+  }
+
   async resize(columns: number, rows: number): Promise<void> {
     await this.#run(['resize-window', '-x', `${columns}`, '-y', `${rows}`]);
   }
 
-  /** Waits until the screen matches, and returns it. */
-  async shows(expected: string | RegExp): Promise<string> {
-    return await this.#until(expected, (isFound) => isFound);
+  /** Waits until the screen matches all of these, and returns it. A part of it may be drawn earlier. */
+  async shows(...expected: readonly (string | RegExp)[]): Promise<string> {
+    return await this.#until(expected.join(' and '), (screen) =>
+      expected.every((each) => isIn(screen, each)),
+    );
   }
 
   /** Waits until the screen no longer matches, and gives it. */
   async hides(unwanted: string | RegExp): Promise<string> {
-    return await this.#until(unwanted, (isFound) => !isFound);
+    return await this.#until(`no ${unwanted}`, (screen) => !isIn(screen, unwanted));
   }
 
-  async #until(text: string | RegExp, isDone: (isFound: boolean) => boolean): Promise<string> {
+  async #until(what: string, isDone: (screen: string) => boolean): Promise<string> {
     let screen = '';
     try {
-      await eventually(String(text), async () => {
+      await eventually(what, async () => {
         screen = await this.screen();
-        return isDone(typeof text === 'string' ? screen.includes(text) : text.test(screen));
+        return isDone(screen);
       });
     } catch (cause) {
       throw new Error(`${(cause as Error).message}; the screen was:\n${screen}`, { cause });
@@ -121,3 +134,6 @@ export class Terminal implements AsyncDisposable {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }
+
+const isIn = (screen: string, text: string | RegExp): boolean =>
+  typeof text === 'string' ? screen.includes(text) : text.test(screen);
