@@ -8,7 +8,7 @@ import { request } from '../../src/testing/store-case.ts';
 import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { nodesOf } from '../faults/zookeeper/support/witness.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
-import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { type Ensemble, STEADY, startEnsemble } from '../support/servers/zookeeper.ts';
 import { later, until } from '../support/waiting/eventually.ts';
 
 /**
@@ -24,7 +24,7 @@ const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let direct: RawClient;
 beforeAll(async () => {
-  ensemble = await startEnsemble();
+  ensemble = await startEnsemble(STEADY);
   atTheEnd(() => ensemble.stop());
   direct = ensemble.client({ sessionMs: 5_000 });
 });

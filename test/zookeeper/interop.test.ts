@@ -6,7 +6,7 @@ import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { nodesOf } from '../faults/zookeeper/support/witness.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Kazoo, type KazooKind, startKazoo } from '../support/servers/kazoo.ts';
-import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { type Ensemble, STEADY, startEnsemble } from '../support/servers/zookeeper.ts';
 import { later, until } from '../support/waiting/eventually.ts';
 
 /** kazoo's locks under `/locks` are the locks of the store. */
@@ -16,7 +16,7 @@ let kazoo: Kazoo;
 let client: RawClient;
 let locks: Locks;
 beforeAll(async () => {
-  ensemble = await startEnsemble();
+  ensemble = await startEnsemble(STEADY);
   atTheEnd(() => ensemble.stop());
   kazoo = await startKazoo(ensemble.address);
   atTheEnd(() => kazoo.stop());

@@ -7,7 +7,7 @@ import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
 import { nodesOf, terms } from '../faults/zookeeper/support/witness.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
-import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
+import { type Ensemble, STEADY, startEnsemble } from '../support/servers/zookeeper.ts';
 import { later, until } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
 import { startWaiters } from '../support/waiting/served.ts';
@@ -22,7 +22,7 @@ const atTheEnd = cleanups();
 let ensemble: Ensemble;
 let direct: RawClient;
 beforeAll(async () => {
-  ensemble = await startEnsemble({ maxSessionMs: 20_000 });
+  ensemble = await startEnsemble({ ...STEADY, maxSessionMs: 20_000 });
   atTheEnd(() => ensemble.stop());
   direct = ensemble.client({ sessionMs: 5_000 });
 });
@@ -174,7 +174,9 @@ describe.concurrent('watches', () => {
     for (const note of ['one', 'two']) {
       const before = [...woken];
       expect(await renew(note)).toMatchObject({ held: true });
-      await until('a waiter was not woken', () => woken.every((count, n) => count > (before[n] ?? 0)), 5_000);
+      await until('a waiter was not woken', () => woken.every((count, n) => count > (before[n] ?? 0)));
+      // They watch again: this read was sent after that.
+      await waiters.read('announced');
     }
   });
 
@@ -196,7 +198,7 @@ describe.concurrent('watches', () => {
     expect(await ask('a#2')).toMatchObject({ granted: false });
     const before = woken;
     await store.release({ name: 'noted', id: 'a#1' });
-    await until('the waiter was not woken', () => woken > before, 5_000);
+    await until('the waiter was not woken', () => woken > before);
   });
 
   it('row 18: in a long queue, claims that ask again do not read it, and the next is granted', async () => {
@@ -238,7 +240,11 @@ describe.concurrent('watches', () => {
       open(client).semaphore('permits', { permits: 2 }).acquire(),
     );
     await until('not all are in the queue', async () => (await nodesOf(direct, 'permits')).length === 22);
-    await sleep(300);
+    await until('the waiters never stop asking', async () => {
+      const idle = count.transactions;
+      await sleep(300);
+      return count.transactions - idle <= 4;
+    });
     const before = { ...count };
     await holds[0]?.release();
     await Promise.race(waiting);
@@ -291,16 +297,16 @@ describe.concurrent('nodes', () => {
   });
 
   it('a store of a URL uses its chroot, root and session time-out, and closes its client', async () => {
-    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=6000&root=/jobs`);
+    const locks = await openLocks(`${ensemble.url}/team-b/x?sessionMs=15000&root=/jobs`);
     const hold = await locks.mutex('job').acquire();
-    expect(hold.remainingMs).toBeLessThanOrEqual(6_000);
+    expect(hold.remainingMs).toBeLessThanOrEqual(15_000);
     await standing('job', 1, '/team-b/x/jobs');
     await renewed(hold);
     await locks.close({ drainMs: 0 });
-    // Sooner than the session time-out.
+    // Sooner than the session would end.
     const isGone = async (): Promise<boolean> =>
       (await nodesOf(direct, 'job', '/team-b/x/jobs')).length === 0;
-    await until('the node stays', isGone, 4_500);
+    await until('the node stays', isGone, 9_000);
   });
 
   it('with a user in the URL, other users can neither see nor evict its claims', async () => {

@@ -34,6 +34,9 @@ export interface Ensemble extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+/** A member that gets no processor time for ten seconds stays with its leader, and keeps its clients. */
+export const STEADY: EnsembleOptions = { syncLimit: 40 };
+
 /** An ensemble of our own, to kill, pause and cut. */
 export async function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> {
   return new OwnEnsemble(await startZookeeperMembers(options));
