@@ -56,7 +56,7 @@ describe('a cluster with users', () => {
   it('row 54: tokens expire during a hold and during a wait, and neither is affected', async () => {
     const [first, second] = [await open(url('me:p%40ss')), await open(url('me:p%40ss'))];
     const hold = await first.mutex('tokens').acquire({ ttlMs: 4_500 });
-    const waiting = later(second.mutex('tokens').acquire());
+    const waiting = later(second.mutex('tokens').acquire({ waitMs: 40_000 }));
     // Each time the token of the previous request has expired.
     for (let round = 0; round < 3; round += 1) await renewed(hold);
     expect(await hold.release()).toBe(true);
@@ -69,7 +69,7 @@ describe('a cluster with users', () => {
     const locks = await open(url('me:wrong-one'));
     const failure = await locks
       .mutex('x')
-      .acquire({ waitMs: 1_500 })
+      .acquire({ waitMs: 5_000 })
       .catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 'STORE' });
     expect(String(failure)).toContain('authentication failed');
