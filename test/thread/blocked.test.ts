@@ -9,19 +9,19 @@ import { startBlocked } from './support/blocked-process.ts';
 // Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 10 });
 
-const TTL_MS = 1_500;
+const TTL_MS = 3_000;
 const STORES = ['sqlite', 'redis', 'redlock', 'postgres', 'advisory', 'mysql', 'etcd', 'zookeeper'] as const;
 type StoreName = (typeof STORES)[number];
-/** Five TTLs; on session stores more than the session is trusted for. */
+/** Four TTLs; on session stores more than the session is trusted for. */
 const BLOCK_MS: Readonly<Record<StoreName, number>> = {
-  sqlite: 5 * TTL_MS,
-  redis: 5 * TTL_MS,
-  redlock: 5 * TTL_MS,
-  postgres: 5 * TTL_MS,
+  sqlite: 4 * TTL_MS,
+  redis: 4 * TTL_MS,
+  redlock: 4 * TTL_MS,
+  postgres: 4 * TTL_MS,
   advisory: 10_000,
-  mysql: 5 * TTL_MS,
-  etcd: 5 * TTL_MS,
-  zookeeper: 5 * TTL_MS,
+  mysql: 4 * TTL_MS,
+  etcd: 4 * TTL_MS,
+  zookeeper: 4 * TTL_MS,
 };
 
 const backends: Backend[] = [];
@@ -95,12 +95,13 @@ describe.concurrent.each(STORES)('%s: a section that blocks the event loop', (st
 
   it('loses its lock when the whole process is paused, and learns of it in the first statement', async () => {
     const locks = await open(store);
-    const times = { ttlMs: TTL_MS, blockMs: 1_000 };
+    // Long enough that it is paused before the block has ended.
+    const times = { ttlMs: TTL_MS, blockMs: 2 * TTL_MS };
     const { pid, report, exitCode } = await startBlocked(urls[store], times, ['thread:stopped']);
     process.kill(pid, 'SIGSTOP');
     const next = later(locks.mutex('stopped').acquire());
     // The kernel of a paused process still answers PostgreSQL, which keeps the lock meanwhile.
-    await (store === 'advisory' ? sleep(BLOCK_MS.advisory) : next);
+    await (store === 'advisory' ? sleep(BLOCK_MS.advisory) : Promise.all([next, sleep(times.blockMs)]));
     process.kill(pid, 'SIGCONT');
     const { found } = await report;
     expect(found.stopped).toMatchObject({ remainingMs: 0, isAborted: true, isAbortedLater: true });

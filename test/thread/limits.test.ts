@@ -12,7 +12,7 @@ import { eventually, renewals } from '../support/waiting/eventually.ts';
 
 const folder = temporaryFolder();
 const url = `sqlite:${folder.file('locks.db')}`;
-const TTL_MS = 600;
+const TTL_MS = 1_500;
 const LEAVER = fileURLToPath(new URL('./support/leaver.ts', import.meta.url));
 
 const opened: Locks[] = [];
@@ -55,25 +55,26 @@ const codeOf = (call: Promise<unknown>): Promise<string> =>
 describe('a hold that a thread renews', () => {
   it('ends at maxHoldMs, also while the event loop is blocked', async () => {
     const locks = await open();
-    const other = await openLocks(url, { waitMs: 5_000 });
+    const other = await openLocks(url, { waitMs: 20_000 });
     opened.push(other);
-    const hold = await locks.mutex('capped').acquire({ maxHoldMs: 1_000 });
-    block(900);
+    const hold = await locks.mutex('capped').acquire({ maxHoldMs: 3 * TTL_MS });
+    block(TTL_MS + 500);
     expect(hold.remainingMs).toBeGreaterThan(0);
-    block(200);
+    block(2 * TTL_MS);
     expect(lossOf(() => hold.assertHeld())?.how).toBe('expired');
     await other.mutex('capped').acquire();
   });
 
   it('is renewed no more once the event loop has had no turn for too long', async () => {
-    const locks = await open({}, 1_000);
+    const withoutTurnMs = 2 * TTL_MS;
+    const locks = await open({}, withoutTurnMs);
     const failures: unknown[] = [];
     locks.on('renewFailed', ({ error }) => failures.push(error));
     const hold = await locks.mutex('hung').acquire();
-    block(900);
+    block(TTL_MS + 500);
     expect(lossOf(() => hold.assertHeld())).toBeNull();
     await sleep(100);
-    block(1_000 + 2 * TTL_MS);
+    block(withoutTurnMs + 2 * TTL_MS);
     expect(lossOf(() => hold.assertHeld())?.how).toBe('expired');
     expect(hold.signal.aborted).toBe(true);
     expect(failures, 'the hold is lost, so its events are over').toEqual([]);
@@ -97,11 +98,11 @@ describe('a hold that a thread renews', () => {
     const locks = await open();
     for (let round = 0; round < 2; round += 1) {
       const hold = await locks.mutex('extended').acquire();
-      await hold.extend(5_000);
-      expect(hold.remainingMs).toBeGreaterThan(4_000);
-      await hold.extend(500);
-      expect(hold.remainingMs).toBeLessThan(500);
-      block(1_000);
+      await hold.extend(60_000);
+      expect(hold.remainingMs).toBeGreaterThan(50_000);
+      await hold.extend(TTL_MS);
+      expect(hold.remainingMs).toBeLessThanOrEqual(TTL_MS);
+      block(TTL_MS + 500);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
       expect(lossOf(() => hold.assertHeld())?.how).toBe('released');
@@ -111,7 +112,7 @@ describe('a hold that a thread renews', () => {
   it('with renew: false runs out', async () => {
     const locks = await open();
     const hold = await locks.mutex('once only').acquire({ renew: false });
-    block(TTL_MS / 3);
+    block(TTL_MS / 5);
     hold.assertHeld();
     block(TTL_MS);
     expect(lossOf(() => hold.assertHeld())?.how).toBe('expired');
@@ -138,7 +139,7 @@ describe('a renewal thread', () => {
     'that ends takes no hold with it before its deadline, and every call then fails: %s',
     async (_, storeUrl) => {
       const locks = await open({}, undefined, storeUrl);
-      const hold = await locks.mutex('orphan').acquire({ ttlMs: 1_500 });
+      const hold = await locks.mutex('orphan').acquire({ ttlMs: 2 * TTL_MS });
       const { signal } = hold;
       await threads[0]?.terminate();
       hold.assertHeld();
