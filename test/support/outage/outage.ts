@@ -56,7 +56,7 @@ const CALL_MAX_MS = 0.6;
 const IDLE_MAX = 0.1;
 /**
  * A busy host bills a process for time that it did not get. So only an outage whose every part was
- * expensive counts as such; a leak or a busy loop is expensive in all of them.
+ * expensive or slow counts as such; a leak or a busy loop is expensive in all of them.
  */
 const PARTS_MAX = 4;
 /** The servers are back; client libraries wait for some seconds until they try again. */
@@ -75,6 +75,8 @@ interface Seen {
   readonly recoveredMs: number;
   readonly warnings: readonly string[];
 }
+
+type Measured = Omit<Seen, 'recoveredMs' | 'warnings'>;
 
 /** Runs one program through one outage after the other, and checks each. */
 export async function outage(options: OutageOptions): Promise<OutageRow[]> {
@@ -117,7 +119,8 @@ export async function outage(options: OutageOptions): Promise<OutageRow[]> {
         await sleep(forMs);
         child.stdin.write('part\n');
         seen = await heard<Pick<Seen, 'before' | 'after'>>();
-        if (parts === PARTS_MAX || !isExpensive({ ...begun, ...seen })) break;
+        const isPoor = isExpensive({ ...begun, ...seen }) || isSlow(mode, { ...begun, ...seen });
+        if (parts === PARTS_MAX || !isPoor) break;
       }
       child.stdin.write('back\n');
       await end();
@@ -165,9 +168,14 @@ const servedOf = (from: Figures, to: Figures): number => (to.holds - from.holds)
 const shareOf = (from: Figures, to: Figures): number => cpuOf(from, to) / (to.atMs - from.atMs);
 
 /** Whether the process was not near idle, and its calls cost more than without an outage. */
-function isExpensive({ idle, healthy, before, after }: Omit<Seen, 'recoveredMs' | 'warnings'>): boolean {
+function isExpensive({ idle, healthy, before, after }: Measured): boolean {
   if (shareOf(before, after) <= IDLE_MAX) return false;
   return callMsOf(before, after) > callMsOf(idle, healthy) + CALL_MAX_MS;
+}
+
+/** Whether a majority that serves grants fewer locks than without an outage. */
+function isSlow(mode: OutageMode, { idle, healthy, before, after }: Measured): boolean {
+  return isMinority(mode) && servedOf(before, after) < servedOf(idle, healthy) / 4;
 }
 
 function rowOf(
@@ -175,7 +183,7 @@ function rowOf(
   mode: OutageMode,
   seen: Seen,
 ): OutageRow {
-  const { idle, healthy, before, after, recoveredMs, warnings } = seen;
+  const { before, after, recoveredMs, warnings } = seen;
   const megabytes = (bytes: number): number => Math.round((bytes / 2 ** 20) * 10) / 10;
   const heapMb = { before: megabytes(before.heap), after: megabytes(after.heap) };
   const calls = after.calls - before.calls;
@@ -187,7 +195,7 @@ function rowOf(
     ...(isExpensive(seen) ? [`not near idle: ${callMs.toFixed(2)} ms a call`] : []),
     ...(listeners > LISTENERS_MAX ? ['listeners pile up'] : []),
     ...(calls === 0 ? ['no calls'] : []),
-    ...(isMinority(mode) && servedOf(before, after) < servedOf(idle, healthy) / 4 ? ['few holds'] : []),
+    ...(isSlow(mode, seen) ? ['few holds'] : []),
     ...(recoveredMs > RECOVER_MAX_MS ? ['slow to recover'] : []),
     ...warnings,
   ];

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Store } from '../../../src/store/store.ts';
+import { closed, type Ending } from './closed.ts';
 import { compiled } from './compiled.ts';
 import { type Interference, serveStore } from './remote-store.ts';
 
@@ -13,7 +13,8 @@ export interface Started {
   /** The next message of the child under this heading, or an earlier one. */
   heard(what: string): Promise<Record<string, unknown>>;
   tell(what: string): void;
-  readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** When all that it said and printed has arrived. */
+  readonly exited: Promise<Ending>;
   readonly stderr: () => string;
 }
 
@@ -44,9 +45,9 @@ export function startScenario(scenario: string, store: Store, interfere?: Interf
     listeners.get(message.say)?.(message);
   });
   serveStore(child, store, interfere);
-  const exited = once(child, 'exit').then(([code, signal]) => {
+  const exited = closed(child).then((ending) => {
     running.delete(child);
-    return { code: code as number | null, signal: signal as NodeJS.Signals | null };
+    return ending;
   });
   return {
     child,

@@ -54,7 +54,7 @@ const RECOVERY_MS = TTL_MS + 2_000;
 const QUIET_MS = 5_500;
 const CHAOS_MS = 5_000;
 /** The store is back, clients have to connect again, and waiters may have died. */
-const BACK_MS = 12_000;
+const BACK_MS = 20_000;
 const RUN_WAIT_MS = 5_000;
 /** A run that is killed is more telling than a process that waits. */
 const RUNNING_SHARE = 0.6;

@@ -82,8 +82,10 @@ function repeats(ordered: readonly Run[], harms: readonly Harm[], outages: reado
       const isHarmed = [...harms.filter(({ worker }) => worker === before.worker), ...outages].some((span) =>
         overlap(span, between),
       );
-      const isOver = before.lostMs !== null && before.lostMs < next.startedMs;
-      if (!isHarmed && !isOver) problems.push(`started again without a death: ${describe(before)}`);
+      // A process that gets no time may notice a loss only after the next run has begun. Whether it
+      // held until then is a matter of exclusion.
+      const isLost = before.lostMs !== null || (before.returnedMs !== null && before.releasedMs === null);
+      if (!isHarmed && !isLost) problems.push(`started again without a death: ${describe(before)}`);
     }
     return problems;
   });
