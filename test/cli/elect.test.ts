@@ -53,7 +53,7 @@ describe('holdfast elect', () => {
   });
 
   it('ends the command when its term is lost, and runs it again in the next', async () => {
-    const leader = await start(['elect', 'c', '--ttl', '1500ms', '--', 'sh', '-c', LEAD], env);
+    const leader = await start(['elect', 'c', '--ttl', '6s', '--', 'sh', '-c', LEAD], env);
     await leader.printed('leads c');
     await using locks = await openLocks(redis.url);
     const { holders } = await locks.inspect('c');
@@ -66,12 +66,12 @@ describe('holdfast elect', () => {
 
   it('gets through an outage of the store: it ends the command in time, and leads again', async () => {
     const { url, proxies } = await redis.route();
-    const leader = await start(['elect', 'd', '--ttl', '2s', '--', 'sh', '-c', LEAD], { HOLDFAST_URL: url });
+    const leader = await start(['elect', 'd', '--ttl', '4s', '--', 'sh', '-c', LEAD], { HOLDFAST_URL: url });
     await leader.printed('leads d');
     for (const proxy of proxies) proxy.drop('both');
     await leader.printed('ended');
     for (const proxy of proxies) proxy.pass();
-    await eventually('leads again', () => leader.stdout.split('leads d').length === 3);
+    await eventually('leads again', () => /ended\nleads d/.test(leader.stdout));
     leader.child.kill('SIGTERM');
     expect(await leader.result()).toMatchObject({ code: 5 });
   });

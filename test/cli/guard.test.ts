@@ -84,7 +84,8 @@ async function leaseEnd({ name, path }: Family): Promise<number> {
   return endMs;
 }
 
-const TERMS = ['--ttl', '3s', '--grace', '500ms'] as const;
+/** The guard ends the command a second before the lease ends, which a TTL below 5 s would make less. */
+const TERMS = ['--ttl', '6s', '--grace', '500ms'] as const;
 
 describe.concurrent('the command never continues without the lock', () => {
   it('when holdfast is killed: the command and its children end before another can hold', async () => {
@@ -100,8 +101,8 @@ describe.concurrent('the command never continues without the lock', () => {
     const next = later(nextHolder(family));
     family.running.child.kill('SIGSTOP');
     const takenMs = await next;
+    await allGone(family.pids);
     expect(takenMs).toBeGreaterThan(family.lastActiveMs());
-    expect(family.pids.filter(alive)).toEqual([]);
     family.running.child.kill('SIGCONT');
     expect((await family.running.result()).code).toBe(74);
   });
@@ -116,7 +117,7 @@ describe.concurrent('the command never continues without the lock', () => {
     const leaseEndMs = await leaseEnd(family);
     const { code, stderr } = await family.running.result();
     expect({ code, stderr }).toEqual({ code: 74, stderr: expect.stringContaining('lost the lock') });
-    expect(family.pids.filter(alive)).toEqual([]);
+    await allGone(family.pids);
     const endedMs = family.lastActiveMs();
     expect(endedMs).toBeLessThan(leaseEndMs);
     writer.kill('SIGCONT');
@@ -125,7 +126,7 @@ describe.concurrent('the command never continues without the lock', () => {
   });
 
   it('when the lock is evicted: SIGTERM and then SIGKILL end the whole group, exit 74', async () => {
-    const family = await startFamily(['--ttl', '5s', '--grace', '300ms']);
+    const family = await startFamily(['--ttl', '12s', '--grace', '300ms']);
     const [lock] = JSON.parse((await holdfast(['list', family.name, '--json'], family.env)).stdout) as {
       holders: { id: string }[];
     }[];
@@ -134,7 +135,7 @@ describe.concurrent('the command never continues without the lock', () => {
     ).toBe(0);
     const { code, stderr } = await family.running.result();
     expect({ code, stderr }).toEqual({ code: 74, stderr: expect.stringContaining('lost the lock') });
-    expect(family.pids.filter(alive)).toEqual([]);
+    await allGone(family.pids);
   });
 
   it('when the lock is evicted just before the command ends: exit 74 as well', async () => {
@@ -160,7 +161,7 @@ describe.concurrent('the command never continues without the lock', () => {
   });
 
   it('when the guard itself is killed: the command is ended, exit 74', async () => {
-    const family = await startFamily(TERMS);
+    const family = await startFamily(['--ttl', '30s', '--grace', '500ms']);
     const parent = Number(
       /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${family.pids[0]}/status`, 'utf8'))?.[1],
     );
@@ -212,7 +213,7 @@ describe.concurrent('renewal', () => {
   it('a command may run for much longer than the TTL', async () => {
     const { env } = makeDatabase();
     const { code, stdout } = await holdfast(
-      ['run', 'long', '--ttl', '3s', '--grace', '200ms', '--', 'sh', '-c', 'sleep 4.5; echo done'],
+      ['run', 'long', '--ttl', '6s', '--grace', '200ms', '--', 'sh', '-c', 'sleep 9; echo done'],
       env,
     );
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'done\n' });

@@ -71,7 +71,7 @@ describe('holdfast once', () => {
     const refused = await once(['d'], ['true']);
     expect(refused).toMatchObject({ code: 75, stdout: '' });
     expect(refused.stderr).toContain(`:${first.child.pid}:`);
-    expect(await once(['d', '--wait', '300ms'], ['true'])).toMatchObject({ code: 75, stdout: '' });
+    expect(await once(['d', '--wait', '2s'], ['true'])).toMatchObject({ code: 75, stdout: '' });
     const second = await start(['once', 'd', '--wait', '30s', '--', 'echo', 'second'], env);
     writeFileSync(file, '');
     expect(await first.result()).toMatchObject({ code: 0 });
@@ -88,7 +88,7 @@ describe('holdfast once', () => {
 
   it('ends the command and gives 74 when the run was taken away, and does not remember it', async () => {
     const command = ['sh', '-c', 'trap "echo told; exit 0" TERM; echo in; while :; do sleep 0.05; done'];
-    const first = await start(['once', 'f', '--ttl', '1500ms', '--', ...command], env);
+    const first = await start(['once', 'f', '--ttl', '6s', '--', ...command], env);
     await first.printed('in');
     const [claim] = await redisStore(client).read(storedName('once', 'f'));
     expect(await redisStore(client).evict({ name: storedName('once', 'f'), id: claim?.id ?? '' })).toBe(true);
