@@ -3,8 +3,9 @@ import { createLocks, type LockEvents, type Locks, memoryStore } from '../../src
 import { openThreadLocks } from '../../src/thread/open.ts';
 import { temporaryFolder } from '../sqlite/support/folder.ts';
 
-const TTL_MS = 1_500;
-const BLOCK_MS = 700;
+/** Long, so that a machine that is stalled for a moment neither takes a hold away nor is reported. */
+const TTL_MS = 6_000;
+const BLOCK_MS = 2_800;
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
 
