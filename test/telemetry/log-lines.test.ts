@@ -10,7 +10,7 @@ const [, lines = ''] = /```ts\nimport pino from 'pino';\n([\s\S]*?)```/.exec(pag
 it('the log lines of docs/monitoring.md tell who waited for whom, for every use of a name', async () => {
   const store = memoryStore();
   await using holder = createLocks(store, { owner: 'holder' });
-  await using locks = createLocks(store, { owner: 'waiter', ttlMs: 1_000 });
+  await using locks = createLocks(store, { owner: 'waiter', ttlMs: 3_000 });
   const logged: Record<string, unknown>[] = [];
   const toHere = (): unknown => pino({ base: null }, { write: (line) => void logged.push(JSON.parse(line)) });
   new Function('pino', 'locks', lines)(toHere, locks);

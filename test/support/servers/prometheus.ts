@@ -13,14 +13,14 @@ interface QueryReply {
   readonly data?: { readonly result: { metric: Record<string, string>; value: [number, string] }[] };
 }
 
-/** A Prometheus that scrapes one address, `host:port`, several times a second. */
+/** A Prometheus that scrapes one address, `host:port`, twice a second. */
 export function startPrometheus(target: string): Promise<Server> {
   return startOwnServer(recipeFor(target));
 }
 
 function recipeFor(target: string): Recipe {
   const configuration = {
-    global: { scrape_interval: '200ms', scrape_timeout: '200ms' },
+    global: { scrape_interval: '500ms', scrape_timeout: '500ms' },
     scrape_configs: [{ job_name: 'holdfast', static_configs: [{ targets: [target] }] }],
   };
   return {
