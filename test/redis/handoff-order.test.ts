@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { LIBRARIES } from '../support/clients/redis-clients.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { startStage } from './support/stage.ts';
 
 const stage = await useStage(startStage());
+afterEach(() => stage.leaveAll());
 
 const pings = async (): Promise<number> =>
   Number(/cmdstat_ping:calls=(\d+)/.exec(await stage.admin.info('commandstats'))?.[1] ?? 0);

@@ -11,6 +11,8 @@ export interface ClusterStage extends AsyncDisposable {
   locks(library: Library, options?: LocksOptions & RedisStoreOptions): Promise<Locks>;
   /** Closes these locks and their client, before the stage does. */
   leave(locks: Locks): Promise<void>;
+  /** Closes all locks so far. Later tests then do not count their heartbeats and checks. */
+  leaveAll(): Promise<void>;
   /** The slot of a key, as the server computes it. */
   slotOf(key: string): Promise<number>;
   /** The node that serves a lock's slot now. */
@@ -20,6 +22,9 @@ export interface ClusterStage extends AsyncDisposable {
 export async function startClusterStage(): Promise<ClusterStage> {
   const cluster = await startRedisCluster();
   const closers = new Map<Locks, () => Promise<void>>();
+  const leaveAll = async (): Promise<void> => {
+    await Promise.allSettled([...closers.values()].map((close) => close()));
+  };
   const slotOf = async (key: string): Promise<number> =>
     Number(await cluster.admin(0).call('CLUSTER', 'KEYSLOT', key));
   return {
@@ -43,8 +48,9 @@ export async function startClusterStage(): Promise<ClusterStage> {
     async leave(locks) {
       await closers.get(locks)?.();
     },
+    leaveAll,
     async [Symbol.asyncDispose]() {
-      await Promise.allSettled([...closers.values()].map((close) => close()));
+      await leaveAll();
       await cluster.stop();
     },
   };

@@ -42,14 +42,17 @@ export function startWorker(url: string, task: string, ...args: string[]): Worke
     messages.push(JSON.parse(line) as Record<string, unknown>);
     notify();
   });
-  let isOver = false;
   const exited = new Promise<number | null>((resolve) => {
     child.once('exit', (code) => {
       running.delete(child);
-      isOver = true;
       resolve(code);
-      notify();
     });
+  });
+  let isOver = false;
+  // Not `exit`: its last lines may come after that.
+  child.once('close', () => {
+    isOver = true;
+    notify();
   });
   return {
     pid: child.pid ?? -1,
