@@ -147,7 +147,7 @@ describe('opened from a URL', () => {
     await smoke(a, b, 'from a URL');
     await Promise.all([a.close(), b.close()]);
     await eventually('both are gone', async () => {
-      return String(await stage.admin.call('CLIENT', 'LIST')).split('\n').length === before;
+      return String(await stage.admin.call('CLIENT', 'LIST')).split('\n').length <= before;
     });
   });
 

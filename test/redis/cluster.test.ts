@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
@@ -15,6 +15,7 @@ import { measureHandoff } from '../support/waiting/handoff.ts';
 import { startClusterStage } from './support/cluster-stage.ts';
 
 const stage = await useStage(startClusterStage());
+afterEach(() => stage.leaveAll());
 
 /** Every key of every master. */
 const keys = async (): Promise<string[]> =>
@@ -177,17 +178,17 @@ it('closing the store ends its subscribers, and not the client of the user', asy
       .split('\n')
       .filter((line) => line !== '').length;
   };
-  const before = await connections();
+  await eventually('nobody listens yet', async () => (await connections()) === 0);
   const client = new Cluster([...stage.cluster.addresses]);
   const locks = createLocks(redisStore(client));
   const other = await stage.locks('ioredis');
   const hold = await other.mutex('left').acquire();
   const pending = later(locks.mutex('left').acquire());
-  await eventually('it listens', async () => (await connections()) > before);
+  await eventually('it listens', async () => (await connections()) > 0);
   await hold.release();
   await (await pending).release();
   await locks.close();
-  await eventually('nobody listens', async () => (await connections()) <= before);
+  await eventually('nobody listens', async () => (await connections()) === 0);
   expect(await client.set('still', 'mine')).toBe('OK');
   client.disconnect();
 });
@@ -218,7 +219,8 @@ async function lastKeyMs(part: string): Promise<number> {
   for (const node of [0, 1, 2].map((n) => stage.cluster.admin(n))) {
     for (const key of await node.keys('*')) if (key.includes(part)) lives.push(await node.pttl(key));
   }
-  expect(lives.filter((ms) => ms < 0)).toEqual([]);
+  // A key that has expired since it was listed has -2.
+  expect(lives.filter((ms) => ms === -1)).toEqual([]);
   return Math.max(0, ...lives);
 }
 
@@ -258,8 +260,8 @@ it('works with the rights that the documentation lists', async () => {
     expect(listed).toEqual(['least {x}']);
     const pings = await callsOf('ping');
     await next.release();
-    // A PING is sent before the release of a claim that has waited.
-    expect((await callsOf('ping')) - pings).toBe(1);
+    // A PING is sent before the release of a claim that has waited. A heartbeat may come besides.
+    expect((await callsOf('ping')) - pings).toBeGreaterThanOrEqual(1);
     return tookMs;
   };
   expect(await shortest(400, handoffMs)).toBeLessThan(400);

@@ -77,8 +77,7 @@ describe('changes that other programs make to our keys', () => {
       },
       () => {},
     );
-    await eventually('it waits', async () => (await holder.inspect('forged')).waiters.length === 1);
-    await sleep(100);
+    await stage.reachable('forged', 1);
     const id = String((await holder.inspect('forged')).waiters[0]?.id);
     for (const channel of (await stage.admin.pubsub('CHANNELS', '*wake:*')) as string[]) {
       for (const rest of ['5', '1794777027161376', '1794777027161376\nsoon'])
@@ -95,7 +94,7 @@ describe('changes that other programs make to our keys', () => {
 describe.concurrent('a hold whose key another program replaces by a key of another type', () => {
   const lost = async (hold: Hold): Promise<unknown> => {
     const { signal } = hold;
-    await eventually('the hold is lost', () => signal.aborted, 2_000);
+    await eventually('the hold is lost', () => signal.aborted, 10_000);
     return signal.reason;
   };
 

@@ -113,7 +113,8 @@ const PEERS: readonly Peer[] = [
     async take(key) {
       // The package puts `mutex:` before the name.
       const mutex = new Mutex(client as never, key.slice('mutex:'.length), {
-        acquireTimeout: 1,
+        // With one millisecond, it may be over before the only attempt.
+        acquireTimeout: 10_000,
         acquireAttemptsLimit: 1,
         lockTimeout: 30_000,
       });
