@@ -37,7 +37,10 @@ it('a process that reads the file, and so drops its locks, is never one of two h
   const isLost = holder.messages.some((message) => 'lost' in message);
   if (isLost) await followed;
   holder.tell('release');
-  expect(await holder.said('released')).toEqual({ released: !isLost });
+  const released = await holder.said('released');
+  // A busy machine may cost it the hold up to its release.
+  const isLostByNow = holder.messages.some((message) => 'lost' in message);
+  expect(released).toEqual({ released: !isLostByNow });
   expect(await other.said('held')).toBeDefined();
 });
 

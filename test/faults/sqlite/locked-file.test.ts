@@ -9,6 +9,7 @@ import { temporaryFolder } from '../../sqlite/support/folder.ts';
 import { openWith } from '../../sqlite/support/libraries.ts';
 import { startWorker, stopWorkers, type Worker } from '../../sqlite/support/workers.ts';
 import { compiled } from '../../support/process/compiled.ts';
+import { eventually } from '../../support/waiting/eventually.ts';
 
 // Another process has the file's write lock, so that no call can be carried out.
 
@@ -23,6 +24,8 @@ afterAll(async () => {
 
 interface Program {
   readonly ready: Promise<unknown>;
+  /** Whether it has printed this. */
+  hasSaid(text: string): boolean;
   /** What it printed after it was asked to continue, and its exit code. */
   readonly end: Promise<string>;
   go(): void;
@@ -38,6 +41,7 @@ function start(path: string, task: string, ...args: string[]): Program {
   });
   return {
     ready: once(child.stdout, 'data'),
+    hasSaid: (text) => output.includes(text),
     end: once(child, 'close').then(([code, signal]) => `${output.replace('ready\n', '')}${code ?? signal}`),
     go: () => void child.stdin.end('go\n'),
   };
@@ -94,7 +98,8 @@ it.concurrent('callers that give up while the file is locked leave nothing behin
   await program.ready;
   const locker = await lock(path);
   program.go();
-  await sleep(9_500);
+  // Not after a time: callers that the program still has would be granted what they ask for.
+  await eventually('it has called to the end', () => program.hasSaid('done\n'), 40_000);
   await unlock(locker);
   const [figures = '', ...rest] = (await program.end).split('\n');
   const { grownMb } = JSON.parse(figures) as { grownMb: number[] };

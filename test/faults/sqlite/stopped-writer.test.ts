@@ -50,7 +50,7 @@ it('a process that is paused in the middle of a write does not block another', a
 
 it('a hold is kept through a short stop of another writer, and lost in time through a long one', async () => {
   const path = folder.file('renewal.db');
-  const locks = createLocks(sqliteStore(path), { ttlMs: 3_000 });
+  const locks = createLocks(sqliteStore(path), { ttlMs: 8_000 });
   const hold = await locks.mutex('x').acquire();
   const stop = async (meanwhile: () => Promise<unknown>): Promise<void> => {
     const writer = await startWorker(path, ['stick']);
