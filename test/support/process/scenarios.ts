@@ -57,13 +57,13 @@ const SCENARIOS: Record<string, (locks: Locks) => Promise<void>> = {
   },
   /** Row 3: blocks its own event loop. */
   async stalledHolder(locks) {
-    const hold = await holdAndSay(locks, 500);
+    const hold = await holdAndSay(locks, 1_500);
     const { signal } = hold;
     let aborted: unknown = null;
     signal.addEventListener('abort', () => {
       aborted = (signal.reason as { how?: string }).how;
     });
-    stall(1_000);
+    stall(2_000);
     const checked = codeOf(() => hold.assertHeld());
     say('stalled', {
       checked,
