@@ -14,7 +14,7 @@ const stage = await useStage(LeaseStage.start({ env: clock.env }));
 
 it('a clock that is set forward: the holder is notified within one renewal, and fences rise', async () => {
   await clock.set(0);
-  const [locks, others] = [stage.locks({ ttlMs: 3_000 }), stage.locks({ ttlMs: 3_000 })];
+  const [locks, others] = [stage.locks({ ttlMs: 9_000 }), stage.locks({ ttlMs: 9_000 })];
   const hold = await locks.mutex('forward').acquire();
   const waiting = later(others.mutex('forward').acquire());
   await eventually('one waits', async () => (await locks.inspect('forward')).waiters.length === 1);
@@ -28,7 +28,7 @@ it('a clock that is set forward: the holder is notified within one renewal, and 
 
 it('a clock that is set back: a dead holder is followed after its ttl, and fences rise', async () => {
   await clock.set(HOUR);
-  const [store, locks] = [stage.store(), stage.locks({ ttlMs: 3_000 })];
+  const [store, locks] = [stage.store(), stage.locks({ ttlMs: 9_000 })];
   const dead = await store.claim(request('back', { ttlMs: 2_000 }));
   const reader = await store.claim(request('back-rw', { ttlMs: 2_000, mode: { kind: 'shared' } }));
   const hold = await locks.mutex('kept').acquire();
