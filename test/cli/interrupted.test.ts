@@ -27,6 +27,7 @@ class GrantTap implements Disposable {
   readonly #held: (() => void)[] = [];
   readonly #listener = createServer((client) => this.#accept(client));
   #subscriber: Socket | null = null;
+  #isClaimed = false;
   #isGranted = false;
   #isPassing = false;
   /** The waiter has claimed again since it is subscribed: the server pushes the grant to it. */
@@ -60,6 +61,7 @@ class GrantTap implements Disposable {
     }
     client.on('data', (data) => {
       if (this.#isGranted) this.isAsked = true;
+      if (this.#subscriber !== null && client !== this.#subscriber) this.#isClaimed = true;
       redis.write(data);
     });
     redis.on('data', (data) => this.#onReply(client, data));
@@ -69,7 +71,7 @@ class GrantTap implements Disposable {
   #onReply(client: Socket, data: Buffer): void {
     const text = data.toString();
     if (/\r\ns?subscribe\r\n/.test(text)) this.#subscriber = client;
-    else if (this.#subscriber !== null && client !== this.#subscriber) this.isSubscribed = true;
+    else if (this.#isClaimed && client !== this.#subscriber) this.isSubscribed = true;
     const isHeld = this.#isGranted && !this.#isPassing;
     if (text.includes('\r\ng\n')) this.#isGranted = true;
     if (isHeld) this.#held.push(() => client.write(data));
