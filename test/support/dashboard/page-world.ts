@@ -62,6 +62,6 @@ export async function startPageWorld(makeStore?: () => Store): Promise<PageWorld
 export function waitFor(locks: Locks, name: string): void {
   locks
     .mutex(name)
-    .acquire()
+    .acquire({ waitMs: Number.POSITIVE_INFINITY })
     .catch(() => {});
 }
