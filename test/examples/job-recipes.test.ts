@@ -84,7 +84,7 @@ describe.concurrent('examples/leader.ts', () => {
     const pods = new Map(
       ['a', 'b', 'c'].map((name) => [
         name,
-        startExample('leader', [], { ...redis.env, POD_NAME: name, TTL_MS: '2000' }),
+        startExample('leader', [], { ...redis.env, POD_NAME: name, TTL_MS: '6000' }),
       ]),
     );
     const heartbeats = async (): Promise<string[]> => await redis.client.lrange('heartbeats', 0, -1);
@@ -127,7 +127,7 @@ describe.concurrent('examples/clean-shutdown.ts', () => {
   }
 
   it('lets a running job end, and leaves no lock behind', async () => {
-    expect(await interrupt('short?ms=3000', 60_000)).toBe('done');
+    expect(await interrupt('short?ms=8000', 60_000)).toBe('done');
   });
 
   it('interrupts a job that does not end in time, and leaves no lock behind', async () => {
@@ -149,7 +149,7 @@ describe.concurrent('examples/deploy.sh', () => {
     const first = deploy();
     await eventually('the first begins', () => existsSync(log));
     const [holder] = (await redis.locks.inspect('deploy:shop')).holders;
-    const impatient = await deploy({ DEPLOY_WAIT: '300ms' }).result();
+    const impatient = await deploy({ DEPLOY_WAIT: '2s' }).result();
     expect(impatient).toMatchObject({ code: 75, stderr: expect.stringContaining(`${holder?.owner}`) });
     const second = deploy();
     const waiters = async (): Promise<number> => (await redis.locks.inspect('deploy:shop')).waiters.length;

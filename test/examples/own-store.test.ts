@@ -32,7 +32,8 @@ it('examples/slow-log-store.ts reports the commands that take long, and passes g
   const waiting = locks.mutex('a').acquire();
   await hold.release();
   expect((await waiting).fence).toBeGreaterThan(hold.fence);
-  await client.call('CLIENT', 'PAUSE', '400');
+  // Long: the pause goes on while this process is stalled before the release.
+  await client.call('CLIENT', 'PAUSE', '3000');
   await (await waiting).release();
   expect(slow).toContainEqual(expect.stringMatching(/^release a took \d{3,} ms$/));
   expect(slower).toEqual([]);
