@@ -5,6 +5,7 @@ import { connectionOf } from '../../src/stores/redis/client.ts';
 import { RedisNode } from '../../src/stores/redlock/node.ts';
 import { startRedis } from '../../src/torture/servers/redis.ts';
 import type { Server } from '../../src/torture/servers/server.ts';
+import { eventually } from '../support/waiting/eventually.ts';
 import { heard, startRedlockStage } from './support/stage.ts';
 
 let server: Server;
@@ -132,7 +133,9 @@ describe('the votes of one node', () => {
     const [first, second] = [claimOn('quiet'), claimOn('quiet')];
     const heard: boolean[] = [];
     const watch = await node.watch({ name: 'quiet' }, (mayGrant) => heard.push(mayGrant));
-    // A new observer is notified once, because it may have missed a change.
+    // A new observer is notified once, because it may have missed a change, and then it is registered.
+    await eventually('it is notified', () => heard.length > 0);
+    await eventually('it is registered', async () => (await client.zcard('n:\u0001queue:quiet')) === 1);
     heard.length = 0;
     await fenceOf(first);
     expect(await node.withdraw(first, signal)).toBe(true);
@@ -141,7 +144,7 @@ describe('the votes of one node', () => {
     expect(await node.withdraw(second, signal)).toBe(true);
     await fenceOf(first);
     expect(await node.release(first)).toBe(true);
-    for (let tries = 0; tries < 100 && !heard.includes(true); tries += 1) await sleep(10);
+    await eventually('the release is heard', () => heard.includes(true));
     // Two votes and two withdrawals, then a vote and a release: only the release frees the lock.
     expect(heard.filter((mayGrant) => mayGrant)).toHaveLength(1);
     expect(heard.at(-1)).toBe(true);
@@ -162,6 +165,8 @@ it('after a split vote, each claim is tried again soon, and at another time', as
   }
   expect(delays).toHaveLength(30);
   expect(Math.min(...delays)).toBeGreaterThan(0);
-  expect(Math.max(...delays)).toBeLessThan(5_000);
+  // The delay grows with the time that the nodes have taken, which may be long on a busy machine. Without
+  // a split vote it would be three seconds at least.
+  expect(delays.toSorted((a, b) => a - b)[15]).toBeLessThan(3_000);
   expect(new Set(delays).size).toBeGreaterThan(5);
 });
