@@ -20,7 +20,11 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 
 const waiting = async (): Promise<number> =>
-  (await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).length;
+  (
+    await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = $1", [
+      new URL(url).pathname.slice(1),
+    ])
+  ).length;
 
 describe('postgresFenceGate', () => {
   it('accepts the same fence and greater ones, and refuses a smaller one, for each resource', async () => {

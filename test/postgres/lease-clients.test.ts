@@ -36,7 +36,7 @@ describe.each(PG_LIBRARIES)('under %s', (library) => {
     child.stdout.on('data', (data: Buffer) => {
       output += data.toString();
     });
-    const [code] = await once(child, 'exit');
+    const [code] = await once(child, 'close');
     expect([code, output]).toEqual([0, 'done\n']);
     await stage.query('SELECT holdfast.release(name, holder) FROM holdfast.locks WHERE holder IS NOT NULL');
   });

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -58,9 +57,10 @@ describe.each(LIBRARIES)('a program runs to its end, under %s', (library) => {
     await blocker.connect();
     await blocker.query('BEGIN');
     await blocker.query('SELECT 1 FROM holdfast.locks WHERE name = $1 FOR UPDATE', [name]);
+    // The server ends it: were this process paused, the other one would give up.
+    const unlocked = blocker.query('SELECT pg_sleep(0.3); ROLLBACK');
     child.stdin?.end('go\n');
-    await sleep(300);
-    await blocker.query('ROLLBACK');
+    await unlocked;
     await blocker.end();
     expect(await end).toBe(`ready\n${ENDED}`);
     const held = task === 'claim' ? 1 : 0;

@@ -1,8 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { install } from '../../src/torture/servers/find.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
@@ -25,7 +25,7 @@ def connect():
     return connection
 
 try:
-    with lease.lock(connect, "job", ttl_ms=3000, wait_s=float(sys.argv[3])) as hold:
+    with lease.lock(connect, "job", ttl_ms=6000, wait_s=float(sys.argv[3])) as hold:
         print("held", hold.fence, flush=True)
         sys.stdin.readline()
         hold.assert_held()
@@ -40,6 +40,10 @@ except lease.HoldLost:
 `;
 
 let stage: LeaseStage;
+const running = new Set<ChildProcess>();
+afterEach(() => {
+  for (const child of running) child.kill('SIGKILL');
+});
 beforeAll(async () => {
   const hasClient = (): boolean => spawnSync(PYTHON, ['-c', 'import psycopg2']).status === 0;
   if (!hasClient()) install(['python3', 'python3-psycopg2']);
@@ -61,6 +65,8 @@ it('is on the page of the store', () => {
 /** The program, and the lines that it has printed. */
 function startPython(waitS: number, mode = '') {
   const child = spawn(PYTHON, ['-c', PROGRAM, EXAMPLE, stage.url, String(waitS), mode]);
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => void lines.push(line));
   let stderr = '';
@@ -82,7 +88,7 @@ describe('the example in Python', () => {
     const waiting = later(locks.mutex('job').acquire());
     await eventually('the waiter', async () => (await locks.inspect('job')).waiters.length === 1);
     // Longer than its TTL: the thread has renewed it.
-    await new Promise((resolve) => setTimeout(resolve, 3_500));
+    await new Promise((resolve) => setTimeout(resolve, 6_500));
     expect((await locks.inspect('job')).holders[0]?.fence).toBe(fence);
     python.go();
     await python.printed('released');
