@@ -30,7 +30,7 @@ function doctor(url: string, ...args: readonly string[]) {
 
 describe('holdfast doctor', () => {
   it('prints a line for each check, and exits with 0 when all is well', async () => {
-    const { code, stdout, stderr } = await doctor(`sqlite:${folder.file('good.db')}`);
+    const { code, stdout, stderr } = await doctor(`sqlite:${folder.file('good.db')}`, '--ttl', '1h');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const lines = stdout.trim().split('\n');
     expect(lines).toHaveLength(10);

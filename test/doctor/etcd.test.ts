@@ -2,7 +2,7 @@ import type { Etcd3 } from 'etcd3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { judgeQuota, judgeVersions } from '../../src/stores/etcd/diagnose.ts';
-import { diagnose, findingOf, problemsIn } from '../support/doctor/findings.ts';
+import { diagnose, expectProblems, findingOf, problemsIn } from '../support/doctor/findings.ts';
 import { findingsAt, problemsAt } from '../support/doctor/store-findings.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { eventually } from '../support/waiting/eventually.ts';
@@ -37,8 +37,7 @@ describe.concurrent('an etcd cluster', () => {
   afterAll(() => three.stop());
 
   it('of three members has no problem but the defects of its version', async () => {
-    const findings = await findingsAt(urlOf(three));
-    expect(problemsIn(findings)).toEqual([VERSION]);
+    const findings = await expectProblems(() => findingsAt(urlOf(three)), [VERSION]);
     expect(findings.map(({ check }) => check)).toEqual(CHECKS);
     expect(findingOf(findings, 'etcd-version').means).toMatch(/#15247/);
     expect(findingOf(findings, 'etcd-version').advice).toBe('Run 3.4.38 or newer.');
@@ -49,7 +48,7 @@ describe.concurrent('an etcd cluster', () => {
   });
 
   it('may lose a hold in an election when the TTL is short', async () => {
-    expect(await problemsAt(urlOf(three), { ttlMs: 2_000 })).toEqual(['etcd-ttl: warn', VERSION]);
+    await expectProblems(() => findingsAt(urlOf(three), { ttlMs: 2_000 }), ['etcd-ttl: warn', VERSION]);
   });
 
   it('has a member that does not answer', async () => {
@@ -64,7 +63,7 @@ describe.concurrent('an etcd cluster', () => {
     const { found } = findingOf(await findingsAt(urlOf(own)), 'etcd-reachable');
     expect(found).toMatch(/^2 of the 3 members answer; no answer from \S+$/);
     // The members are those of the cluster, not those of the URL.
-    expect(await problemsAt(`etcd://${own.addresses[0]}`)).toEqual(lost);
+    await expectProblems(() => findingsAt(`etcd://${own.addresses[0]}`), lost);
   }, 60_000);
 
   it('has another time than this host', async () => {

@@ -11,7 +11,10 @@ import { diagnose, expectProblems, findingOf, problemsIn } from '../support/doct
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
 
-/** A read takes 2 s by the clock of the locks, and no real time. */
+/** A machine that is stalled for a moment is no problem for a TTL of this length. */
+const UNHURRIED = { ttlMs: 3_600_000 };
+
+/** A read takes two minutes by the clock of the locks, and no real time. */
 class SlowStore extends WrappedStore {
   #passedMs = 0;
   readonly clock: Clock = {
@@ -20,14 +23,14 @@ class SlowStore extends WrappedStore {
   };
 
   override read(name: string): ReturnType<Store['read']> {
-    this.#passedMs += 2_000;
+    this.#passedMs += 120_000;
     return super.read(name);
   }
 }
 
 describe.concurrent('diagnose on any store', () => {
   it('finds nothing wrong with a memory store', async () => {
-    await using locks = createLocks(memoryStore());
+    await using locks = createLocks(memoryStore(), UNHURRIED);
     const findings = await locks.diagnose();
     expect(problemsIn(findings)).toEqual([]);
     expect(findings.map(({ check }) => check)).toEqual([
@@ -52,7 +55,7 @@ describe.concurrent('diagnose on any store', () => {
 
   it('reports a server that answers its checks but that the store refuses to use', async () => {
     const refused = faultyStore(memoryStore(), () => 'refuse');
-    await using locks = createLocks(refused);
+    await using locks = createLocks(refused, UNHURRIED);
     const findings = await locks.diagnose();
     expect(problemsIn(findings)).toEqual(['store-answers: fail']);
     expect(findingOf(findings, 'store-answers').found).toBe('read was refused (fault)');
@@ -63,7 +66,7 @@ describe.concurrent('diagnose on any store', () => {
     store.diagnose = async () => {
       throw new StoreError('the connection broke', { applied: 'unknown' });
     };
-    await using locks = createLocks(store);
+    await using locks = createLocks(store, UNHURRIED);
     const findings = await locks.diagnose();
     expect(problemsIn(findings)).toEqual(['store-checks: unknown']);
     expect(findingOf(findings, 'store-checks').found).toBe('the connection broke');
@@ -75,10 +78,10 @@ describe.concurrent('diagnose on any store', () => {
       await using locks = createLocks(store, { ...options, clock: store.clock });
       return problemsIn(await locks.diagnose());
     };
-    expect(await problems({ ttlMs: 5_000, commandMs: 60_000 })).toEqual(['round-trip-ttl: fail']);
-    expect(await problems({ ttlMs: 15_000, commandMs: 60_000 })).toEqual(['round-trip-ttl: warn']);
-    expect(await problems({ ttlMs: 60_000, commandMs: 6_000 })).toEqual(['round-trip-command: warn']);
-    expect(await problems({ ttlMs: 60_000, commandMs: 3_000 })).toEqual(['round-trip-command: fail']);
+    expect(await problems({ ttlMs: 300_000, commandMs: 3_600_000 })).toEqual(['round-trip-ttl: fail']);
+    expect(await problems({ ttlMs: 900_000, commandMs: 3_600_000 })).toEqual(['round-trip-ttl: warn']);
+    expect(await problems({ ttlMs: 3_600_000, commandMs: 360_000 })).toEqual(['round-trip-command: warn']);
+    expect(await problems({ ttlMs: 3_600_000, commandMs: 180_000 })).toEqual(['round-trip-command: fail']);
   });
 });
 

@@ -4,7 +4,7 @@ import { openLocks } from '../../src/index.ts';
 import { mysqlStore } from '../../src/stores/mysql/index.ts';
 import { judgeReplication, judgeVersion } from '../../src/stores/mysql/server-checks.ts';
 import { type ClockShim, makeClockShim } from '../../src/torture/servers/clock-shim.ts';
-import { diagnose, findingOf, problemsIn } from '../support/doctor/findings.ts';
+import { diagnose, expectProblems, findingOf, problemsIn } from '../support/doctor/findings.ts';
 import { findingsAt, problemsAt, storeFindings } from '../support/doctor/store-findings.ts';
 import { type MysqlServer, startMysql } from '../support/servers/mysql.ts';
 import { eventually } from '../support/waiting/eventually.ts';
@@ -98,7 +98,7 @@ describe('a MariaDB server', () => {
   });
 
   it('answers a locked row later than a command may take', async () => {
-    expect(await problemsAt(urlOf('root'), { commandMs: 3_000 })).toEqual(['mysql-lock-wait: warn']);
+    await expectProblems(() => findingsAt(urlOf('root'), { commandMs: 3_000 }), ['mysql-lock-wait: warn']);
     // What counts is the setting, and not what is left of it after the connection was made.
     const { level, found } = findingOf(
       await diagnose(urlOf('root'), { commandMs: 3_001 }),

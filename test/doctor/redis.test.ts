@@ -165,12 +165,12 @@ describe.concurrent('a Redis server', () => {
     await using server = await startRedis();
     server.kill('SIGKILL');
     await server.exited();
-    await expect(diagnose(server.url, { commandMs: 1_500 })).rejects.toMatchObject({
+    await expect(diagnose(server.url, { commandMs: 4_000 })).rejects.toMatchObject({
       code: 'STORE',
       message: /ECONNREFUSED/,
     });
     const wrong = `redis://nobody:pass-word@127.0.0.1:${good.port}`;
-    await expect(diagnose(wrong, { commandMs: 1_500 })).rejects.toMatchObject({
+    await expect(diagnose(wrong, { commandMs: 4_000 })).rejects.toMatchObject({
       code: 'STORE',
       message: /WRONGPASS/,
     });

@@ -32,9 +32,9 @@ const AGAIN_MS = 30_000;
  * the set-up is diagnosed again if there are others.
  */
 export async function expectProblems(
-  diagnoseAgain: () => Promise<Finding[]>,
+  diagnoseAgain: () => Promise<readonly Finding[]>,
   expected: readonly string[],
-): Promise<Finding[]> {
+): Promise<readonly Finding[]> {
   for (const endMs = performance.now() + AGAIN_MS; ; ) {
     const findings = await diagnoseAgain();
     if (problemsIn(findings).join() !== expected.join() && performance.now() < endMs) continue;
