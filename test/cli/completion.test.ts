@@ -201,6 +201,8 @@ describe.concurrent('completion', () => {
       await terminal.enter('-json | head -n 3');
       await terminal.shows(`"name": "it's: a *trap* `);
     },
+    // Each Tab starts the command line, some of them several times.
+    180_000,
   );
 
   it.concurrent('scripts are free of syntax errors, and unknown shells are wrong usage', async () => {
