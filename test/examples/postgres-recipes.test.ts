@@ -59,7 +59,7 @@ describe.concurrent('examples/pay-once.ts', () => {
     const pay = (ttlMs: number) =>
       startExample('pay-once', ['42'], { ...env, PAYMENTS_URL: service.url, TTL_MS: `${ttlMs}` });
     await pool.query("INSERT INTO orders VALUES ('42', 100)");
-    const paused = pay(1_000);
+    const paused = pay(4_000);
     await eventually('the first charge is sent', () => provider.calls() === 1);
     paused.child.kill('SIGSTOP');
     provider.answerFirst();
