@@ -98,7 +98,7 @@ export function describeRule(name: string, stores: () => readonly [Store, Store]
       ['readers and writers', READ_WRITE],
       ['permits', PERMITS],
       ['kinds that disagree', MIXED],
-    ])('step by step: %s', { timeout: 60_000 }, async (_what, mode) => {
+    ])('step by step: %s', { timeout: 180_000 }, async (_what, mode) => {
       await fc.assert(
         fc.asyncProperty(steps(mode), (all) => compare(stores(), all)),
         { numRuns },

@@ -37,8 +37,9 @@ const JOIN_MS = 60_000;
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const args = [
     ...['--cluster-node-timeout', `${JOINING_TIMEOUT_MS}`, '--repl-diskless-sync-delay', '0'],
-    // A replica may stand for election even if it has missed writes.
-    ...['--cluster-replica-validity-factor', '0', ...(options.args ?? [])],
+    // A replica may stand for election even if it has missed writes, but not while the nodes join.
+    ...['--cluster-replica-validity-factor', '0', '--cluster-replica-no-failover', 'yes'],
+    ...(options.args ?? []),
   ];
   const servers = await Promise.all(
     Array.from({ length: MASTERS * 2 }, () => startRedis({ ...options, args, cluster: true })),
@@ -102,7 +103,8 @@ class Cluster implements RedisCluster {
 
   async setNodeTimeout(ms = NODE_TIMEOUT_MS): Promise<void> {
     const ready = this.#admins.filter(({ status }) => status === 'ready');
-    await Promise.all(ready.map((client) => client.call('CONFIG', 'SET', 'cluster-node-timeout', `${ms}`)));
+    const settings = ['cluster-node-timeout', `${ms}`, 'cluster-replica-no-failover', 'no'];
+    await Promise.all(ready.map((client) => client.call('CONFIG', 'SET', ...settings)));
   }
 
   async whole(): Promise<void> {
@@ -139,7 +141,7 @@ class Cluster implements RedisCluster {
     await this.#each('every slot is served, and every replica known', async (client) => {
       const nodes = String(await client.call('CLUSTER', 'NODES'));
       const isOk = String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok');
-      return isOk && nodes.match(/slave/g)?.length === MASTERS && !/handshake|fail/.test(nodes);
+      return isOk && nodes.match(/slave/g)?.length === MASTERS && !/handshake|\bfail\b/.test(nodes);
     });
     await this.#each('the replicas have the data', async (client) => {
       const info = await client.info('replication');

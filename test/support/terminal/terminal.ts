@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -62,7 +62,8 @@ export class Terminal implements AsyncDisposable {
   async written(text: string): Promise<string> {
     let written = '';
     await eventually('the output is recorded', () => {
-      written = readFileSync(this.#log, 'utf8');
+      // The program that records it may not have begun.
+      written = existsSync(this.#log) ? readFileSync(this.#log, 'utf8') : '';
       return written.includes(text);
     });
     return written;
