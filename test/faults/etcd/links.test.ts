@@ -9,6 +9,7 @@ import { cleanups } from '../../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { later, until } from '../../support/waiting/eventually.ts';
 import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
+import { turns } from '../../support/waiting/turns.ts';
 import { expectLostInTime, witness } from './support/witness.ts';
 
 /** Connections that fail between a client and a healthy cluster. */
@@ -243,19 +244,27 @@ describe.concurrent('leases are revoked and keys are deleted from outside', () =
 
   it('row 54b: one second is asked for and two are granted: the hold counts the granted time', async () => {
     const locks = locksOn(cluster.client());
-    const seen = await witness(locks, locksOn(cluster.client()), direct, 'short', 1_000);
-    const { TTL, grantedTTL } = await direct.leaseClient.leaseTimeToLive({
-      ID: await leaseOf('short', seen.hold.id),
+    const others = locksOn(cluster.client());
+    for (let round = 0; ; round += 1) {
+      const name = `short-${round}`;
+      const seen = await witness(locks, others, direct, name, 1_000);
+      const { TTL, grantedTTL } = await direct.leaseClient.leaseTimeToLive({
+        ID: await leaseOf(name, seen.hold.id),
+      });
+      // A machine that pauses meanwhile takes away the time, or the hold.
+      if ((seen.hold.signal.aborted || seen.grantedMs <= 1_000) && round < 4) continue;
+      expect([TTL, grantedTTL]).toContain('2');
+      expect(seen.grantedMs).toBeGreaterThan(1_000);
+      expect(seen.grantedMs).toBeLessThanOrEqual(2_000);
+      break;
+    }
+    const unrenewed = await locks.mutex('unrenewed').acquire({ ttlMs: 1_000, renew: false });
+    let lostAt = Number.POSITIVE_INFINITY;
+    unrenewed.signal.addEventListener('abort', () => {
+      lostAt = performance.now();
     });
-    expect([TTL, grantedTTL]).toContain('2');
-    expect(seen.grantedMs).toBeGreaterThan(1_000);
-    expect(seen.grantedMs).toBeLessThanOrEqual(2_000);
-    await seen.hold.release();
-    const unrenewed = await (await seen.next).hold
-      .release()
-      .then(() => locks.mutex('short').acquire({ ttlMs: 1_000, renew: false }));
-    await until('it was not lost', () => unrenewed.signal.aborted);
-    expect(await keysOf('short')).toHaveLength(1);
-    await until('it did not run out', async () => (await keysOf('short')).length === 0);
+    await until('it did not run out', async () => (await keysOf('unrenewed')).length === 0);
+    await turns();
+    expect(lostAt).toBeLessThan(performance.now());
   });
 });

@@ -8,7 +8,7 @@ import type { EtcdMember } from '../../../src/torture/servers/etcd.ts';
 import { followersOf } from '../../support/faults/followers.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
-import { renewed } from '../../support/waiting/renewed.ts';
+import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
 import { expectLostInTime, expectNotifiedAfterPause, witness } from './support/witness.ts';
 
 /**
@@ -160,18 +160,15 @@ describe.concurrent('a member of etcd fails', () => {
     await using subject = await Subject.start();
     const { cluster, leader, followers } = subject;
     const others = cluster.client();
-    const seen = await witness(
-      subject.locksOn(cluster.client()),
-      subject.locksOn(others),
-      others,
-      'members',
-      3_000,
-    );
+    const [first, second] = [subject.locksOn(cluster.client()), subject.locksOn(others)];
+    const seen = await firstRenewed((round) => witness(first, second, others, `members-${round}`, 3_000));
     let granted = false;
-    const first = seen.next.then(() => {
-      granted = true;
-    });
-    first.catch(() => {});
+    seen.next.then(
+      () => {
+        granted = true;
+      },
+      () => {},
+    );
     const killed = [leader, followers[0]];
     await Promise.all(killed.map(crash));
     await eventually('the holder is notified', () => seen.lostAt() !== null);

@@ -95,12 +95,14 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   it('row 56: one member falls silent, and the session continues at another', async () => {
-    const { locks, proxies } = await proxied({ sessionMs: 6_000 });
+    const { locks, proxies } = await proxied({ sessionMs: LONG_SESSION_MS });
     const hold = await locks.mutex('silent-member').acquire();
     const used = proxies.find((proxy) => proxy.connections > 0);
     used?.drop('both');
-    await until('the session stays at the silent member', () =>
-      proxies.some((proxy) => proxy !== used && proxy.connections > 0),
+    await until(
+      'the session stays at the silent member',
+      () => proxies.some((proxy) => proxy !== used && proxy.connections > 0),
+      30_000,
     );
     await renewed(hold);
     expect(await nodesOf(direct, 'silent-member')).toHaveLength(1);
@@ -109,7 +111,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   it('row 56: a link that is cut and comes back costs no hold and no queue position', async () => {
-    const { locks, every } = await proxied({ sessionMs: 6_000 });
+    const { locks, every } = await proxied({ sessionMs: LONG_SESSION_MS });
     const [hold, blocker] = [await locks.mutex('cut').acquire(), await others().mutex('cut-queue').acquire()];
     const waiting = later(locks.mutex('cut-queue').acquire());
     await until('nobody waits', async () => (await nodesOf(direct, 'cut-queue')).length === 2);
@@ -129,7 +131,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   it('row 56: a link that ends in the middle of an answer costs no hold', async () => {
-    const { locks, client, every } = await proxied({ sessionMs: 6_000 });
+    const { locks, client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
     const hold = await locks.mutex('half').acquire();
     for (let round = 0; round < 3; round += 1) {
       every((proxy) => proxy.cutInside(6));
@@ -220,7 +222,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   it('row 57: a release that did not arrive is sent again when the link is back', async () => {
-    const { client, every } = await proxied({ sessionMs: 5_000 });
+    const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
     const store = zookeeperStore(client);
     atTheEnd(() => store.close());
     const ref = { name: 'made-good', id: 'me#1' };

@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
 import type { FaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import { turns } from '../waiting/turns.ts';
 
 /** When the holder learns of the loss, in ms of `performance.now()`. */
 export function lostAt(hold: Hold): () => number {
@@ -30,6 +31,7 @@ export async function expectLossInTime({ proxy, cutOff, others, label }: SilentL
   const lost = lostAt(hold);
   proxy.drop('both');
   const next = await others.mutex(name).acquire();
+  await turns();
   expect(lost()).toBeLessThanOrEqual(performance.now());
   expect(() => hold.assertHeld()).toThrow(expect.objectContaining({ code: 'HOLD_LOST', how: 'expired' }));
   expect(next.fence).toBeGreaterThan(hold.fence);

@@ -2,6 +2,7 @@ import type { Etcd3 } from 'etcd3';
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../../src/index.ts';
 import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
+import { turns } from '../../../support/waiting/turns.ts';
 
 interface EtcdWitness extends Witness {
   /** The time left of the first hold when it was granted. */
@@ -24,13 +25,16 @@ export async function witness(
     lostAt = performance.now();
   });
   const watcher = await third.watch().prefix(`holdfast/${name}/`).create();
-  watcher.on('delete', (kv) => {
-    if (kv.key.toString().endsWith(hold.id)) removedAt ??= performance.now();
+  watcher.on('delete', async (kv) => {
+    if (!kv.key.toString().endsWith(hold.id)) return;
+    await turns();
+    removedAt ??= performance.now();
   });
   const next = second
     .mutex(name)
     .acquire({ waitMs: 120_000 })
     .then(async (other) => {
+      await turns();
       const at = performance.now();
       await watcher.cancel().catch(() => {});
       return { hold: other, at };

@@ -3,6 +3,7 @@ import type { Hold, Locks } from '../../../../src/index.ts';
 import type { ClaimRequest } from '../../../../src/store/store.ts';
 import type { RawClient } from '../../../../src/stores/zookeeper/client.ts';
 import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
+import { turns } from '../../../support/waiting/turns.ts';
 
 /** What most claims of these tests ask for. */
 export const terms: Omit<ClaimRequest, 'name' | 'id'> = {
@@ -24,7 +25,8 @@ export async function witness(first: Locks, second: Locks, third: RawClient, nam
   const [node] = await nodesOf(third, name);
   third.exists(
     `/locks/${name}/${node}`,
-    () => {
+    async () => {
+      await turns();
       removedAt ??= performance.now();
     },
     () => {},
@@ -32,7 +34,10 @@ export async function witness(first: Locks, second: Locks, third: RawClient, nam
   const next = second
     .mutex(name)
     .acquire({ waitMs: 120_000 })
-    .then((other) => ({ hold: other, at: performance.now() }));
+    .then(async (other) => {
+      await turns();
+      return { hold: other, at: performance.now() };
+    });
   // A test that fails before it awaits `next` must end with its own failure.
   next.catch(() => {});
   while (lostAt === null && (await nodesOf(third, name)).length < 2) await sleep(20);
