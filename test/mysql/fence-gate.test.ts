@@ -47,11 +47,16 @@ it('forgets with a rollback, and keeps names apart that differ only in case or s
 });
 
 it('waits for an earlier holder that still writes, and then refuses the one that is late', async () => {
+  let onChecked = (): void => {};
+  const checked = new Promise<void>((resolve) => {
+    onChecked = resolve;
+  });
   const later = transaction(async (tx) => {
     await mysqlFenceGate(tx).check('slow', 20n);
+    onChecked();
     await sleep(300);
   });
-  await sleep(100);
+  await Promise.race([checked, later]);
   const earlier = transaction((tx) => mysqlFenceGate(tx).check('slow', 10n));
   await expect(Promise.all([later, earlier])).rejects.toMatchObject({ code: 'STALE_FENCE' });
 });
