@@ -28,7 +28,7 @@ describe('many processes on one file', () => {
 
   it('100 of 100 killed holders are followed within the time to live and a second', async () => {
     const path = folder.file('killed.db');
-    const ttlMs = 3_000;
+    const ttlMs = 6_000;
     const locks = createLocks(sqliteStore(path), { waitMs: 30_000 });
     const late: number[] = [];
     let followed = 0;
@@ -49,7 +49,7 @@ describe('many processes on one file', () => {
         expect(next.fence > BigInt(fences[n]?.[m] ?? 0)).toBe(true);
         await next.release();
         // Within a second, with room for a busy machine.
-        if (tookMs > ttlMs + 3_000 || tookMs < 0) late.push(tookMs);
+        if (tookMs > ttlMs + 5_000 || tookMs < 0) late.push(tookMs);
         followed += 1;
       }),
     );

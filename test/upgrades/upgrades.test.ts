@@ -57,7 +57,7 @@ async function expectSurvival(
   stage: { locks(options?: { ttlMs: number }): Locks },
   migrate: () => Promise<void>,
 ): Promise<void> {
-  const [first, second] = [stage.locks({ ttlMs: 3_000 }), stage.locks()];
+  const [first, second] = [stage.locks({ ttlMs: 8_000 }), stage.locks()];
   const hold = await first.mutex('job').acquire();
   const waiting = later(second.mutex('job').acquire());
   await eventually('the waiter', async () => (await first.inspect('job')).waiters.length === 1);
@@ -116,7 +116,7 @@ describe('an upgrade while programs run', () => {
   it('Redis: a key in a form that this version does not know is a holder, and stays as it is', async () => {
     await using stage = await startStage();
     await using locks = await openLocks(stage.server.url);
-    await stage.admin.set('holdfast:job', '~v9 1700000000000001 later:1:abc', 'PX', 3_000);
+    await stage.admin.set('holdfast:job', '~v9 1700000000000001 later:1:abc', 'PX', 6_000);
     expect(await locks.mutex('job').tryAcquire()).toBeNull();
     expect(await stage.admin.get('holdfast:job')).toBe('~v9 1700000000000001 later:1:abc');
     // Programs of two versions use scripts of their own: those of the other are not in their way.
