@@ -18,7 +18,7 @@ const TTL_MS = 8_000;
 /** Without a renewal, nothing is held any more after this. */
 const BEYOND_TTL_MS = 1.5 * TTL_MS;
 /** How long the commands of one waiter are counted. */
-const WAIT_MS = 2_000;
+const WAIT_MS = 5_000;
 
 /** A section that runs under the lock until `end`. */
 interface Section {

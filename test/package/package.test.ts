@@ -2,13 +2,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { bundle } from '../support/package/bundle.ts';
 import { installPackage } from '../support/package/installed-package.ts';
 import { manifest, publicEntries } from '../support/package/public-entries.ts';
 import { repository, runNode } from '../support/package/staged-package.ts';
 import { compileProject, SETTINGS, type UserProject } from '../support/package/user-project.ts';
 import { links } from '../support/tidy/text-checks.ts';
+
+// Compilers and package managers take seconds of processor time, and other test files run meanwhile.
+vi.setConfig({ testTimeout: 240_000 });
 
 const CORE_BYTES_MAX = 20_000;
 /** What an entry loads besides Node.js. */

@@ -1,13 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, openLocks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { nodeBinary } from '../sqlite/support/nodes.ts';
 import { installPackage } from '../support/package/installed-package.ts';
 import { manifest } from '../support/package/public-entries.ts';
 import { repository, startNode } from '../support/package/staged-package.ts';
+
+// Compilers and package managers take seconds of processor time, and other test files run meanwhile.
+vi.setConfig({ testTimeout: 240_000 });
 
 const installed = installPackage();
 afterAll(() => installed[Symbol.dispose]());

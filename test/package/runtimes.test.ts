@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, expect, it, vi } from 'vitest';
 import { nodeBinary } from '../sqlite/support/nodes.ts';
 import { runtimes } from '../sqlite/support/runtimes.ts';
 import { installPackage } from '../support/package/installed-package.ts';
 import { repository } from '../support/package/staged-package.ts';
+
+// Compilers and package managers take seconds of processor time, and other test files run meanwhile.
+vi.setConfig({ testTimeout: 240_000 });
 
 const installed = installPackage();
 afterAll(() => installed[Symbol.dispose]());

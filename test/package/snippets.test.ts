@@ -1,6 +1,6 @@
 import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   quotesOf,
   SNIPPET_GLOBALS,
@@ -17,6 +17,9 @@ import {
   stagePackage,
 } from '../support/package/staged-package.ts';
 import { repositoryFiles } from '../support/tidy/file.ts';
+
+// Compilers and package managers take seconds of processor time, and other test files run meanwhile.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const scratch = makeScratch();
 afterAll(() => scratch[Symbol.dispose]());
