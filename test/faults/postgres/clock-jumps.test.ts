@@ -19,8 +19,8 @@ const stage = await useStage(LeaseStage.start({ env: clock.env }));
 describe('row 47: the server’s clock is set forward', () => {
   it('the first holder is notified within one renewal, fences rise, a late write is refused', async () => {
     await clock.set(0);
-    const locks = stage.locks({ ttlMs: 4_000 });
-    const others = stage.locks({ ttlMs: 4_000 });
+    const locks = stage.locks({ ttlMs: 8_000 });
+    const others = stage.locks({ ttlMs: 8_000 });
     const hold = await locks.mutex('forward').acquire();
     const reader = await locks.readWriteLock('forward-rw').read.acquire();
     const waiting = later(others.mutex('forward').acquire());
@@ -52,8 +52,8 @@ describe('row 47: the server’s clock is set forward', () => {
 describe('row 47: the server’s clock is set back', () => {
   it('holds stay exclusive, and fences still rise, also for rows that were pruned', async () => {
     await clock.set(HOUR);
-    const locks = stage.locks({ ttlMs: 4_000 });
-    const others = stage.locks({ ttlMs: 4_000 });
+    const locks = stage.locks({ ttlMs: 8_000 });
+    const others = stage.locks({ ttlMs: 8_000 });
     const hold = await locks.mutex('back').acquire();
     const pruned = await locks.mutex('back-pruned').acquire();
     await pruned.release();

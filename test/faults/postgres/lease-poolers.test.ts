@@ -82,7 +82,8 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     await Promise.all(waiting);
     expect(order).toEqual([0, 1]);
     expect(warnings.filter(({ code }) => code === 'HOLDFAST_POLLING')).toHaveLength(1);
-    expect(await advisory()).toEqual(before);
+    // Those of other sessions may have ended meanwhile, because nobody waited any more.
+    for (const each of await advisory()) expect(before).toContainEqual(each);
     // The one connection behind the pooler has been used for all of this.
     const client = new pg.Client(url);
     await client.connect();

@@ -27,7 +27,9 @@ it('row 45: cancelled statements are tried again over the same connection', asyn
   })();
   const store = stage.store({ pool, connections: 1 });
   const failures: Array<{ applied?: string; cause?: { code?: string } }> = [];
-  for (let n = 0; n < 2_000 && (n < 50 || failures.length < 100); n += 1) {
+  const endMs = performance.now() + 20_000;
+  const isEnough = (): boolean => failures.length >= (performance.now() < endMs ? 100 : 1);
+  for (let n = 0; n < 2_000 && (n < 50 || !isEnough()); n += 1) {
     const hold = await locks.mutex('cancel').acquire();
     hold.assertHeld();
     await hold.release().catch(() => {});
@@ -80,8 +82,8 @@ it.each([3_600_000, -3_600_000])(
   'row 47: a client whose clock is %i ms off steals nothing, and its leases last as long as others',
   async (offMs) => {
     const clock = { ...systemClock, wallMs: () => systemClock.wallMs() + offMs };
-    const skewed = stage.locks({ clock, ttlMs: 4_000 });
-    const others = stage.locks({ ttlMs: 4_000 });
+    const skewed = stage.locks({ clock, ttlMs: 8_000 });
+    const others = stage.locks({ ttlMs: 8_000 });
     const name = `skew-${offMs}`;
     const hold = await others.mutex(name).acquire();
     expect(await skewed.mutex(name).tryAcquire()).toBeNull();
@@ -93,7 +95,7 @@ it.each([3_600_000, -3_600_000])(
         FROM holdfast.locks WHERE name = $1`,
       [name],
     );
-    expect(Number(row?.left)).toBeLessThanOrEqual(4);
+    expect(Number(row?.left)).toBeLessThanOrEqual(8);
     await renewed(own);
     expect(await others.mutex(name).tryAcquire()).toBeNull();
     await own.release();
@@ -148,8 +150,8 @@ it('row 48: a lease counts from when it is given, not from when its transaction 
   await stage.store().claim(request('warm'));
   await other.query('BEGIN');
   await other.query('SELECT now()');
-  await sleep(2_200);
-  await other.query("SELECT * FROM holdfast.claim('long', 'in-a-transaction', ttl_ms => 2000)");
+  await sleep(5_200);
+  await other.query("SELECT * FROM holdfast.claim('long', 'in-a-transaction', ttl_ms => 5000)");
   await other.query('COMMIT');
   expect(await stage.store().claim(request('long'))).toMatchObject({ granted: false });
   await other.end();

@@ -33,7 +33,8 @@ while (!isOver) {
       await client.query('INSERT INTO ledger (fence, writer) VALUES ($1, $2)', [hold.fence, name]);
       await client.query('COMMIT');
       process.send?.({ say: 'wrote', fence: String(hold.fence) });
-      await sleep(20);
+      // Much longer than a write takes, so that most pauses fall between two of them.
+      await sleep(100);
     }
   } catch (error) {
     process.send?.({

@@ -7,7 +7,7 @@ import { bindFence, postgresLeaseStore } from '../../../../src/stores/postgres/i
 const [url, when] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString: url });
 const locks = createLocks(postgresLeaseStore(pool));
-const hold = await locks.mutex('orders').acquire({ ttlMs: 1_500 });
+const hold = await locks.mutex('orders').acquire({ ttlMs: 4_000 });
 const client = new pg.Client(url);
 client.on('error', () => {});
 await client.connect();
