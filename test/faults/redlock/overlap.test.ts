@@ -74,7 +74,8 @@ describe('row 36: two holders at once, because the clock of one node jumped', ()
     const stage = await stageWithShim();
     const [first, second] = [await stage.process(), await stage.process()];
     cut(first, D, E);
-    const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000, renewEveryMs: 500 });
+    // A renewal before the second claim would give C back to the first holder.
+    const one = await first.locks.mutex('x').acquire({ ttlMs: 20_000, renewEveryMs: 4_000 });
     shim?.set(30);
     cut(second, A, B);
     const two = await second.locks.mutex('x').acquire({ ttlMs: 30_000, waitMs: 15_000 });
