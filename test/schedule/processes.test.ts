@@ -37,7 +37,7 @@ for (const pair of PAIRS) {
           missing: [],
         });
       },
-      120_000,
+      180_000,
     );
   });
 }
@@ -47,13 +47,13 @@ for (const pair of PAIRS) {
 it('half of the processes with clocks 4 minutes ahead of the others', async () => {
   const { verdict, problems, missing, summary } = await shortly('redis', { aheadMs: 4 * 60_000 });
   expect({ verdict, problems, missing }, summary).toEqual({ verdict: 'holds', problems: [], missing: [] });
-}, 120_000);
+}, 180_000);
 
 it('the campaign finds what people write without a schedule', async () => {
   const { verdict, problems } = await shortly('sqlite', { forMs: 6_000, plant: 'naive' });
   expect(verdict).toBe('violated');
   expect(problems.join('\n')).toMatch(/^started twice: skip: slot/m);
-}, 120_000);
+}, 180_000);
 
 describe('the judge', () => {
   const run = (

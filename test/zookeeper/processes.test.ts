@@ -9,6 +9,8 @@ import { startEnsemble } from '../support/servers/zookeeper.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 
 const SESSION_MS = 2_000;
+/** The rest is for a busy machine: a waiter that nothing wakes asks again after ten seconds. */
+const FREED_MS = SESSION_MS + 6_500;
 // Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
 const atTheEnd = cleanups();
@@ -25,8 +27,7 @@ const subject: SessionSubject = {
   url: `${ensemble.url}?sessionMs=${SESSION_MS}`,
   open,
   atTheEnd,
-  // The rest is for a busy machine.
-  freedWithinMs: SESSION_MS + 4_500,
+  freedWithinMs: FREED_MS,
   pausedLoss: 'session',
   titles: {
     killed: 'row 6: is killed, and the next waiter holds within a second after its session ends',
@@ -56,8 +57,7 @@ describe.concurrent('a process that holds a lock of ZooKeeper', () => {
     const releasedAt = performance.now();
     await first.close();
     const next = await waiting;
-    // The rest is for a busy machine.
-    expect(performance.now() - releasedAt).toBeLessThan(SESSION_MS + 4_500);
+    expect(performance.now() - releasedAt).toBeLessThan(FREED_MS);
     child.kill('SIGCONT');
     await sleep(500);
     next.assertHeld();
