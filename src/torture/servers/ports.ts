@@ -1,18 +1,32 @@
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
+
+/**
+ * Below the ports from which systems choose those of outgoing connections. Otherwise such a
+ * connection could take the port of a server while the server restarts.
+ */
+const PORT_MIN = 10_240;
+const PORT_MAX = 32_767;
+/** A server that is stopped for a moment keeps its port, so no port is given twice. */
+const given = new Set<number>();
 
 /** Loopback ports that were free a moment ago, all different. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
   const ports: number[] = [];
-  for (const server of servers) {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(0, '127.0.0.1', resolve);
-    });
-    ports.push((server.address() as AddressInfo).port);
+  while (ports.length < count) {
+    const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN + 1));
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    ports.push(port);
   }
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 /** Sends `request` and resolves to the first bytes of the answer. */

@@ -50,6 +50,8 @@ export interface Server extends AsyncDisposable {
 
 const START_MS = 30_000;
 /** One attempt to talk to a server that starts. */
+/** A server that cannot have its port has ended by then. */
+const OWN_MS = 50;
 const READY_MS = 5_000;
 const STOP_MS = 5_000;
 const ATTEMPTS = 3;
@@ -175,7 +177,9 @@ class OwnServer implements Server {
           Promise.reject(new Error('no answer')),
         );
         await Promise.race([this.#recipe.ready(this.instance), tooLong]);
-        return;
+        // Another server may have taken the port first, and answered in place of this one.
+        await sleep(OWN_MS);
+        if (child.exitCode === null && child.signalCode === null) return;
       } catch (error) {
         last = error;
         await sleep(25);
