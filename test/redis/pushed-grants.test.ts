@@ -39,7 +39,7 @@ describe.each(LIBRARIES)('a grant that comes as a message, under %s', (library) 
   it.each([true, false])('is confirmed for the whole lease, with renew: %s', async (renew) => {
     const name = `pushed-${library}-${renew}`;
     const [holder, locks] = await holderAndWaiter(library, name);
-    const handOver = async (lock: string) => {
+    const handoff = async (lock: string) => {
       const first = await holder.mutex(lock).acquire();
       const startedMs = performance.now();
       const pending = later(locks.mutex(lock).acquire({ ttlMs: 12_000, renewEveryMs: 11_000, renew }));
@@ -49,10 +49,10 @@ describe.each(LIBRARIES)('a grant that comes as a message, under %s', (library) 
       const { remainingMs } = hold;
       return { lock, hold, remainingMs, tookMs: performance.now() - startedMs };
     };
-    let handed = await handOver(`${name}-0`);
+    let handed = await handoff(`${name}-0`);
     for (let round = 1; handed.tookMs >= FRESH_MS; round += 1) {
       await handed.hold.release();
-      handed = await handOver(`${name}-${round}`);
+      handed = await handoff(`${name}-${round}`);
     }
     const { lock, hold, remainingMs } = handed;
     // An unconfirmed grant lasts no longer than this, and the first renewal would come too late for it.

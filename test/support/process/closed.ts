@@ -8,7 +8,7 @@ export interface Ending {
 
 /**
  * Resolves when the process has ended and all of its output has been read. To be called where the
- * process is started: whoever listens later may have missed the end.
+ * process is started: a later listener may have missed the end.
  */
 export function closed(child: ChildProcess): Promise<Ending> {
   return new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
