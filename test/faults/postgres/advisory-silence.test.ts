@@ -8,6 +8,7 @@ import { findProgram } from '../../../src/torture/servers/find.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
+import { turns } from '../../support/waiting/turns.ts';
 
 /** Each loss takes as long as a hold is trusted, so all of them start together. */
 let server: PostgresServer;
@@ -35,7 +36,10 @@ async function swallow(way: 'both' | 'toClient' | 'toServer'): Promise<void> {
     .locks()
     .mutex(name)
     .acquire({ waitMs: 60_000 })
-    .then(() => performance.now());
+    .then(async () => {
+      await turns();
+      return performance.now();
+    });
   next.catch(() => {});
   await renewed(hold);
   const silentAt = performance.now();
