@@ -29,9 +29,9 @@ export interface CampaignOptions {
   readonly aheadMs?: number;
   /**
    * Whether every death must be made up for within the TTL and 2 s; else one within the TTL and 4 s,
-   * since a busy machine makes some late. That counts from the kill of a process in the middle of a run that was not
-   * finished, to the next run, while the store answers, other processes have the schedule, and none
-   * was harmed for `CALM_MS`.
+   * since a busy machine makes some late. That counts from the kill of a process in the middle of a
+   * run that was not finished, to the next run, while the store answers, other processes have the
+   * schedule, and none was harmed for `QUIET_MS`.
    */
   readonly isStrict: boolean;
   /** `naive`: a lock instead of a schedule. */
@@ -335,10 +335,9 @@ class Campaign {
     const problems = [...this.#problems, ...judge(this.#runs, this.#harms, this.#outages)];
     const longestMs = Math.max(...this.#recoveriesMs);
     const isSoon = this.#options.isStrict ? longestMs <= this.#recoveryMs : this.#isMadeUpFor();
+    const tookMs = this.#recoveriesMs.join(', ');
     if (this.#recoveriesMs.length > 0 && !isSoon)
-      problems.push(
-        `once: no run within ${this.#recoveryMs} ms of a death, but after ${this.#recoveriesMs.join(', ')} ms`,
-      );
+      problems.push(`once: no run within ${this.#recoveryMs} ms of a death, but after ${tookMs} ms`);
     const missing = this.#missing(this.#options.forMs);
     const verdict = problems.length > 0 ? 'violated' : missing.length > 0 ? 'not enough' : 'holds';
     const kills = this.#harms.filter(({ kind }) => kind === 'kill').length;
