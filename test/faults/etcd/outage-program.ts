@@ -39,7 +39,8 @@ async function pendingCalls(locks: Locks): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const locks = await openLocks(url, { ttlMs: 30_000 });
+  // Holds outlast all calls together, each of which may take its whole time limit.
+  const locks = await openLocks(url, { ttlMs: 120_000 });
   await pendingCalls(locks);
   say('done');
 }

@@ -10,6 +10,7 @@ import {
   leftBehindMb,
   worksAgain,
 } from '../../support/outage/callers.ts';
+import { turnsAfter } from '../../support/waiting/turns.ts';
 
 /** Of one core, for some hundred calls a second. */
 const CPU_MAX = 0.2;
@@ -64,7 +65,7 @@ describe('a server that is out of reach', () => {
     });
     OUTAGES['refuses connections']();
     // Until then the client takes commands, and it may send again by itself what it has taken.
-    await sleep(200);
+    await turnsAfter(200);
     const given = new AbortController();
     const outcomes = [...all].flatMap(([library, locks]) =>
       askForMany(locks, `gone-${library}`, given.signal),
