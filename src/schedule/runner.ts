@@ -44,6 +44,8 @@ const CLOCK_CHECK_MS = 30_000;
 const RETRY = { min: 100, max: 2_000 };
 /** The pause before a slot is run again, after its run has lost its hold or could not be recorded. */
 const RERUN = { min: 1_000, max: 60_000 };
+/** How often a process looks for a later slot while it has the claim, before others may have it. */
+const LATEST_TRIES_MAX = 5;
 /** How long `runNow` waits for processes that have the claim, but do not run. */
 const RUN_NOW_MS = 10_000;
 
@@ -250,16 +252,29 @@ export class Runner implements Schedule, Stoppable {
     }
   }
 
+  /**
+   * Later slots may have become due while this process waited, was paused or asked the store. It
+   * keeps the claim for those: at the end of the queue it could miss the next slot too.
+   */
   async #runLatest(held: HeldClaim, dueMs: number, losses: number): Promise<number> {
     const { clock } = this.#core;
     const { slots } = this.#settings;
-    // Later slots may have become due while this process waited or was paused.
-    const slotMs = slots.latest(dueMs, clock.wallMs()) ?? dueMs;
-    if (this.#isTooLate(slotMs) || (await this.#slotClaims.isTaken(slotMs))) return slotMs;
-    if (slotMs !== dueMs && !(await this.#runClaim.showSlot(held, slotMs))) return slotMs - 1;
-    if (this.#isStopped || !held.checkDeadline()) return slotMs - 1;
-    // Checked again: nothing is awaited between this check and the start.
-    if (this.#isTooLate(slotMs) || slots.latest(slotMs, clock.wallMs()) !== null) return slotMs;
+    let shownMs = dueMs;
+    for (let tries = 0; tries < LATEST_TRIES_MAX; tries += 1) {
+      const slotMs = slots.latest(shownMs, clock.wallMs()) ?? shownMs;
+      if (this.#isTooLate(slotMs) || (await this.#slotClaims.isTaken(slotMs))) return slotMs;
+      if (slotMs !== shownMs && !(await this.#runClaim.showSlot(held, slotMs))) return slotMs - 1;
+      shownMs = slotMs;
+      if (this.#isStopped || !held.checkDeadline()) return slotMs - 1;
+      // Checked again: nothing is awaited between this check and the start.
+      if (this.#isTooLate(slotMs)) return slotMs;
+      if (slots.latest(slotMs, clock.wallMs()) === null) return await this.#runSlot(held, slotMs, losses);
+    }
+    return shownMs;
+  }
+
+  /** Runs the slot under the claim, and records that it is done. Resolves as `#runOnce` does. */
+  async #runSlot(held: HeldClaim, slotMs: number, losses: number): Promise<number> {
     const { how, tick } = await this.#run(held, slotMs);
     if (how === 'interrupted') return slotMs;
     this.#losses = losses + 1;

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { createLocks } from '../../src/index.ts';
+import { createLocks, type Store } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
@@ -58,4 +58,38 @@ it('with once, a run that always loses its hold is repeated less and less often'
   expect(startsMs.length).toBeGreaterThan(before);
   expect(onError.mock.calls.length).toBe(startsMs.length);
   await job.stop();
+});
+
+it('with once, a process keeps the claim for a slot that comes due while it asks the store', async () => {
+  const { clock, store } = makeWorld();
+  const own = connectionTo(store);
+  let claims = 0;
+  let isHeld = false;
+  const slow: Store = {
+    ...own,
+    async claim(request, signal, waiter) {
+      if (request.wait) claims += 1;
+      const outcome = await own.claim(request, signal, waiter);
+      isHeld ||= request.wait && outcome.granted;
+      return outcome;
+    },
+    async read(name, signal) {
+      // Longer than the time between two slots, once.
+      if (isHeld && claims === 1) {
+        isHeld = false;
+        await clock.sleep(1_200);
+      }
+      return await own.read(name, signal);
+    },
+  };
+  const second = { next: (after: Date): Date => new Date((Math.floor(after.getTime() / 1_000) + 1) * 1_000) };
+  const started: [slotMs: number, claims: number][] = [];
+  const fn = ({ slot }: Tick): void => void started.push([slot.getTime(), claims]);
+  const startMs = clock.wallMs();
+  const job = schedule(createLocks(slow, { clock }), 'job', second, fn, { missed: 'once' });
+  await clock.advance(2_500);
+  await job.stop();
+  const [first] = started;
+  expect(first?.[1]).toBe(1);
+  expect((first?.[0] ?? 0) - startMs).toBeGreaterThan(0);
 });
