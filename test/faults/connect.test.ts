@@ -64,14 +64,14 @@ describe('openLocks connects', () => {
     for (const url of networkUrls('HOST')) {
       await using server = await startSilentServer();
       await withOpenedSockets(async (sockets) => {
-        let isRejected = false;
-        const opening = failure(openLocks(url.replace('HOST', server.host), { commandMs }));
-        const rejected = opening.then(() => {
-          isRejected = true;
-        });
-        await Promise.race([rejected, turnsAfter(commandMs)]);
-        expect(isRejected, url).toBe(true);
-        expect((await opening).error, url).toMatchObject({ code: expect.stringMatching(/STORE|QUORUM/) });
+        const isInTime = async (): Promise<boolean> => {
+          const opening = failure(openLocks(url.replace('HOST', server.host), { commandMs }));
+          const first = await Promise.race([opening.then(() => true), turnsAfter(commandMs)]);
+          expect((await opening).error, url).toMatchObject({ code: expect.stringMatching(/STORE|QUORUM/) });
+          return first === true;
+        };
+        // A pause of the machine makes one of them late, a defect all of them.
+        expect((await isInTime()) || (await isInTime()) || (await isInTime()), url).toBe(true);
         expect(sockets.length, url).toBeGreaterThan(0);
         if (LEAVES_SOCKETS.has(url)) return;
         expect(sockets.filter((socket) => !socket.destroyed).length, url).toBe(0);
