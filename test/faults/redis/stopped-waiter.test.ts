@@ -14,7 +14,7 @@ afterAll(async () => {
 
 /**
  * A paused waiter may delay the claims behind it by six seconds. The rest is for a busy machine: a claim
- * that nobody wakes asks again after twelve.
+ * keeps its position for half a minute without asking.
  */
 const DELAY_MS = 9_000;
 
