@@ -150,7 +150,7 @@ export interface DeltaEvent {
   readonly removed: readonly { readonly name: string; readonly use: LockUse }[];
 }
 
-/** Server-sent event `failed`: the store could not be read. The next scan is tried all the same. */
+/** Server-sent event `failed`: the store could not be read. The next scan is still made. */
 export interface FailedEvent {
   readonly atMs: number;
   /** When the next scan is expected. */

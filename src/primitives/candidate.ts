@@ -193,7 +193,7 @@ async function settledOrAborted(work: Promise<unknown>, signal: AbortSignal): Pr
 export function warnOfDrain(name: string, drainMs: number): void {
   process.emitWarning(
     `The leader of ${JSON.stringify(name)} was still at work ${drainMs} ms after it was stopped, ` +
-      'and the lock was released all the same: two may lead now',
+      'but its lock was released: two may lead now',
     { code: 'HOLDFAST_DRAIN' },
   );
 }

@@ -87,7 +87,7 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     by: 'permits are counted, also several at a time',
   },
   {
-    mistake: 'a claim that does not wait is enqueued all the same',
+    mistake: 'a claim that does not wait is still enqueued',
     symbol: 'MemoryStore.#enqueue',
     find: 'if (!request.wait) return this.#refuse(request.name, queue, null, now);',
     replace: '',

@@ -7,7 +7,7 @@ const known = new WeakMap<object, OwnClient<NodeRedisClient>>();
 
 /**
  * A node-redis client that we have opened, and that can be ended at any time. A client that is
- * destroyed while it connects forgets the connection: the connection is made all the same, and
+ * destroyed while it connects forgets the connection: the connection is still made, and
  * nothing can end it any more. So such a client is destroyed when its attempt to connect is over.
  */
 export class OwnClient<C extends NodeRedisClient> {

@@ -28,7 +28,7 @@ export async function readClaims(
   const found = await Promise.all(
     queue.claims.slice(0, DATA_MAX).map(({ node }) =>
       session.calls.getData(`${lock}/${node}`).catch((error: unknown) => {
-        // This user may not read another program's node. The other claims are shown all the same.
+        // This user may not read another program's node. The other claims are still shown.
         if (isNoAuth(error)) return undefined;
         throw error;
       }),
