@@ -94,7 +94,11 @@ export class RedisServer implements QueueServer {
       onMessage: (message) => this.#onMessage(message),
     });
     const channel = (): string => (this.subscription.isUp ? this.#channel : '-');
-    this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel));
+    // A client may send a claim again when it is connected again, long after the caller has given
+    // up. The reply tells the caller, who then removes the claim.
+    this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel), {
+      keepsSent: true,
+    });
     this.#renewals = scriptBatch(readiness, clock, renewOperation(keys));
     this.#releases = scriptBatch(readiness, clock, releaseOperation(keys));
   }

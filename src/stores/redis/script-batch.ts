@@ -36,11 +36,12 @@ const ITEMS_MAX = 128;
 const CALLS_MAX = 8;
 const HALVE_ABOVE = 32;
 
-/** A batch that makes calls of one script. */
+/** A batch that makes calls of one script. `keepsSent`: as for every batch. */
 export function scriptBatch<Request, Result>(
   readiness: ReadinessCheck,
   clock: Clock,
   operation: Operation<Request, Result>,
+  { keepsSent = false }: { readonly keepsSent?: boolean } = {},
 ): Batch<Request, Result> {
   const { send } = new ScriptCalls(readiness, clock, operation);
   return new Batch<Request, Result>({
@@ -50,6 +51,7 @@ export function scriptBatch<Request, Result>(
     abandonedMax: ABANDONED_MAX,
     halveAbove: HALVE_ABOVE,
     sendsAtOnce: true,
+    keepsSent,
     send,
     isReady: () => readiness.isOpen,
     whenReady: (callback) => void readiness.whenReady(callback),

@@ -313,8 +313,11 @@ export class Batch<Request, Result> {
   #giveUp(item: Item<Request, Result>): void {
     const { errors, keepsSent, onNoAnswer } = this.#options;
     const isSent = item.call !== null;
-    if (isSent && keepsSent === true) return;
     if (isSent) onNoAnswer?.();
+    if (isSent && keepsSent === true) {
+      item.stopListening = NOTHING;
+      return;
+    }
     this.#reject(item, isSent ? errors.noAnswer() : errors.notSent());
   }
 }

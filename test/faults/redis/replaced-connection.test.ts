@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { claimScript } from '../../../src/generated/redis-scripts.ts';
-import { voteScript } from '../../../src/generated/redlock-scripts.ts';
 import { type Locks, openLocks } from '../../../src/index.ts';
 import { IOREDIS } from '../../../src/stores/redis/client-library.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
+import { claimedNames } from '../../redis/support/claimed-names.ts';
 import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES } from '../../support/clients/redis-clients.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
@@ -57,7 +56,7 @@ describe.each(LIBRARIES)('row 21: a connection that stays silent, of our own cli
       const route = await startRoute();
       const locks = await open(`${scheme}://127.0.0.1:${route.port}`, library);
       await (await locks.mutex('warm').acquire()).release();
-      const claimed = await claimedNames();
+      const claimed = await claimedNames(stage.admin);
       route.swallowOpen();
       await expect(locks.mutex('given up').tryAcquire()).rejects.toThrow(/answer/);
       const hold = await locks.mutex('after').acquire({ waitMs: BOUND_MS });
@@ -102,17 +101,6 @@ describe.each(LIBRARIES)('row 21: a connection that stays silent, of our own cli
     await (await waiting).release();
   }, 150_000);
 });
-
-/** The plain keys of all claims that the server executes from now on. */
-async function claimedNames(): Promise<string[]> {
-  const monitor = await stage.admin.monitor();
-  closers.push(async () => monitor.disconnect());
-  const names: string[] = [];
-  monitor.on('monitor', (_time: string, [, sha, , , name = '']: string[]) => {
-    if (sha === claimScript.sha || sha === voteScript.sha) names.push(name);
-  });
-  return names;
-}
 
 /** Clients that are subscribed over a connection of their own, apart from silent ones. */
 async function subscribers(): Promise<number> {

@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createLocks } from '../../../src/index.ts';
 import { redisStore } from '../../../src/stores/redis/index.ts';
+import { virtualClock } from '../../../src/testing/index.ts';
+import { claimedNames } from '../../redis/support/claimed-names.ts';
 import { startStage } from '../../redis/support/stage.ts';
 import { LIBRARIES, openClient } from '../../support/clients/redis-clients.ts';
 import { expectLossInTime } from '../../support/faults/silent-link.ts';
@@ -78,4 +81,32 @@ describe.each(LIBRARIES)('row 21: a connection that drops every packet, under %s
     hold.assertHeld();
     expect(await hold.release()).toBe(true);
   });
+});
+
+it('row 21: a claim that the client sends again after its caller has given up is removed', async () => {
+  const { proxy, admin } = stage;
+  const clock = virtualClock();
+  const { client, close } = await openClient('ioredis', stage.proxyUrl);
+  const store = redisStore(client);
+  const locks = createLocks(store, { clock, ttlMs: 600_000 });
+  await (await locks.mutex('warm').acquire()).release();
+  proxy.drop('both');
+  // So many releases have no reply that no more are sent: none follows the claim.
+  const release = (n: number): Promise<unknown> =>
+    store.release({ name: `unsent-${n}`, id: 'x' }, AbortSignal.timeout(10)).catch(() => {});
+  for (let n = 0; n < 80; n += 8) {
+    const calls = Array.from({ length: 8 }, (_, k) => sleep(k).then(() => release(n + k)));
+    await Promise.all(calls);
+  }
+  const given = later(locks.mutex('resent').acquire({ waitMs: 1_000 }));
+  // The claim is written to the socket at once. Its caller then gives up, and so does the clean-up.
+  await sleep(200);
+  await clock.advance(700_000);
+  await expect(given).rejects.toMatchObject({ code: 'STORE' });
+  const claimed = await claimedNames(admin);
+  proxy.pass();
+  await eventually('the client sends it again', () => claimed.includes('holdfast:resent'));
+  await eventually('it is gone', async () => (await admin.exists('holdfast:resent')) === 0);
+  await locks.close({ drainMs: 0 });
+  close();
 });

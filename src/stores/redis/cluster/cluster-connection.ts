@@ -116,12 +116,23 @@ export class ClusterConnection implements RedisConnection {
 
   /** A command of this slot can be sent now, and overtakes none that is being sent again. */
   isSlotReady(slot: number): boolean {
-    return this.#masterOf(slot)?.connection.isReady === true && !this.#retries.has(slot);
+    if (this.#masterOf(slot)?.connection.isReady !== true || this.#retries.has(slot)) return false;
+    return !this.#isStuck(slot);
   }
 
-  /** Rejects when no node is known to serve the slot, or when its node cannot be reached. */
+  /** The node of the slot has had no reply for so many commands that it gets no more of them. */
+  #isStuck(slot: number): boolean {
+    const address = this.#table.addressOf(slot);
+    return address !== undefined && this.#pendingReplies.isStuck(address);
+  }
+
+  /**
+   * Rejects when no node is known to serve the slot, or when its node cannot be reached or does not
+   * answer.
+   */
   async whenSlotReady(slot: number): Promise<void> {
     for (let tries = 0; !this.isSlotReady(slot); tries += 1) {
+      if (this.#isStuck(slot)) throw new Error('CLUSTERDOWN the node of this lock does not answer');
       await this.#retries.get(slot);
       if (!this.isSlotReady(slot)) await this.#reach(slot, tries);
     }

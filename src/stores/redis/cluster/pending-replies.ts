@@ -3,6 +3,12 @@ import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
 
 /** A node that has not replied for this long may be dead, and another node may serve its slots. */
 const SILENT_MS = 1_000;
+/**
+ * A node that has not replied for this long gets no more commands while this many wait for it: the
+ * client keeps each of them. By then their callers have given up.
+ */
+const STUCK_MS = 5_000;
+const STUCK_MIN = 64;
 
 /** A command that was sent and has no reply yet. */
 interface PendingReply extends Indexed {
@@ -48,6 +54,12 @@ export class PendingReplies {
       if (isPending && pending.all.length > 0) node.heardMs = this.#clock.monotonicMs();
       return isPending;
     };
+  }
+
+  isStuck(address: string): boolean {
+    const node = this.#byAddress.get(address);
+    if (node === undefined || node.pending.all.length < STUCK_MIN) return false;
+    return this.#clock.monotonicMs() - node.heardMs >= STUCK_MS;
   }
 
   /**
