@@ -99,10 +99,12 @@ it('row 21: a claim that the client sends again after its caller has given up is
     await Promise.all(calls);
   }
   const given = later(locks.mutex('resent').acquire({ waitMs: 1_000 }));
-  // The claim is written to the socket at once. Its caller then gives up, and so does the clean-up.
-  await sleep(200);
-  await clock.advance(700_000);
+  // By then the store listens to the signal of the claim, which was written to the socket at once.
+  // Its caller gives up, and so does the clean-up.
+  await sleep(1_000);
+  await clock.advance(10_000);
   await expect(given).rejects.toMatchObject({ code: 'STORE' });
+  await clock.advance(700_000);
   const claimed = await claimedNames(admin);
   proxy.pass();
   await eventually('the client sends it again', () => claimed.includes('holdfast:resent'));
