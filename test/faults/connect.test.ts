@@ -8,8 +8,8 @@ import { compiled } from '../support/process/compiled.ts';
 import { networkUrls } from '../support/servers/network-urls.ts';
 import { withOpenedSockets } from '../support/servers/opened-sockets.ts';
 import { type SilentServer, startSilentServer } from '../support/servers/silent-server.ts';
+import { turnsAfter } from '../support/waiting/event-loop-turns.ts';
 import { eventually } from '../support/waiting/eventually.ts';
-import { turnsAfter } from '../support/waiting/turns.ts';
 
 /**
  * The promise is one second, and without it a call took `commandMs`, 5 s. Between the two lies what

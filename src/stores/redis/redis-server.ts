@@ -94,8 +94,8 @@ export class RedisServer implements QueueServer {
       onMessage: (message) => this.#onMessage(message),
     });
     const channel = (): string => (this.subscription.isUp ? this.#channel : '-');
-    // A client may send a claim again when it is connected again, long after the caller has given
-    // up. The reply tells the caller, who then removes the claim.
+    // After a reconnect, a client may send a claim again whose caller gave up long ago. The late
+    // reply has to reach the core, which removes the claim.
     this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel), {
       keepsSent: true,
     });

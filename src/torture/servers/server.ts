@@ -49,9 +49,9 @@ export interface Server extends AsyncDisposable {
 }
 
 const START_MS = 30_000;
-/** One attempt to talk to a server that starts. */
 /** A server that cannot have its port has ended by then. */
 const OWN_MS = 50;
+/** One attempt to talk to a server that starts. */
 const READY_MS = 5_000;
 const STOP_MS = 5_000;
 const ATTEMPTS = 3;

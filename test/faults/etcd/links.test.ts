@@ -7,9 +7,9 @@ import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../../support/servers/etcd.ts';
+import { turns } from '../../support/waiting/event-loop-turns.ts';
 import { later, until } from '../../support/waiting/eventually.ts';
 import { firstRenewed, renewed } from '../../support/waiting/renewed.ts';
-import { turns } from '../../support/waiting/turns.ts';
 import { expectLostInTime, witness } from './support/witness.ts';
 
 /** Connections that fail between a client and a healthy cluster. */

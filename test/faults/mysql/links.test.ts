@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { LeaseStage, request } from '../../mysql/support/lease-stage.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
+import { turns } from '../../support/waiting/event-loop-turns.ts';
 import { eventually, later } from '../../support/waiting/eventually.ts';
-import { turns } from '../../support/waiting/turns.ts';
 
 const stage = await useStage(LeaseStage.start());
 

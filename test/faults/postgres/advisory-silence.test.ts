@@ -7,8 +7,8 @@ import { startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { findProgram } from '../../../src/torture/servers/find.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
+import { turns } from '../../support/waiting/event-loop-turns.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
-import { turns } from '../../support/waiting/turns.ts';
 
 /** Each loss takes as long as a hold is trusted, so all of them start together. */
 let server: PostgresServer;

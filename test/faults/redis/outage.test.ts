@@ -10,7 +10,7 @@ import {
   leftBehindMb,
   worksAgain,
 } from '../../support/outage/callers.ts';
-import { turnsAfter } from '../../support/waiting/turns.ts';
+import { turnsAfter } from '../../support/waiting/event-loop-turns.ts';
 
 /** Of one core, for some hundred calls a second. */
 const CPU_MAX = 0.2;

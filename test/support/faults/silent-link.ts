@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../src/index.ts';
 import type { FaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
-import { turns } from '../waiting/turns.ts';
+import { turns } from '../waiting/event-loop-turns.ts';
 
 /** When the holder learns of the loss, in ms of `performance.now()`. */
 export function lostAt(hold: Hold): () => number {

@@ -120,7 +120,7 @@ export class ClusterConnection implements RedisConnection {
     return !this.#isStuck(slot);
   }
 
-  /** The node of the slot has had no reply for so many commands that it gets no more of them. */
+  /** The node of the slot has left so many commands without a reply that it gets no more. */
   #isStuck(slot: number): boolean {
     const address = this.#table.addressOf(slot);
     return address !== undefined && this.#pendingReplies.isStuck(address);

@@ -5,7 +5,7 @@ import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
 const SILENT_MS = 1_000;
 /**
  * A node that has not replied for this long gets no more commands while this many wait for it: the
- * client keeps each of them. By then their callers have given up.
+ * client keeps each of them. By default, their callers have given up by then.
  */
 const STUCK_MS = 5_000;
 const STUCK_MIN = 64;

@@ -2,7 +2,7 @@ import type { Etcd3 } from 'etcd3';
 import { expect } from 'vitest';
 import type { Hold, Locks } from '../../../../src/index.ts';
 import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
-import { turns } from '../../../support/waiting/turns.ts';
+import { turns } from '../../../support/waiting/event-loop-turns.ts';
 
 interface EtcdWitness extends Witness {
   /** The time left of the first hold when it was granted. */

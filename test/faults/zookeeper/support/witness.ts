@@ -3,7 +3,7 @@ import type { Hold, Locks } from '../../../../src/index.ts';
 import type { ClaimRequest } from '../../../../src/store/store.ts';
 import type { RawClient } from '../../../../src/stores/zookeeper/client.ts';
 import { expectLostInTime as expectNotified, type Witness } from '../../../support/faults/lost-in-time.ts';
-import { turns } from '../../../support/waiting/turns.ts';
+import { turns } from '../../../support/waiting/event-loop-turns.ts';
 
 /** What most claims of these tests ask for. */
 export const terms: Omit<ClaimRequest, 'name' | 'id'> = {
