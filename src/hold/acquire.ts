@@ -4,6 +4,7 @@ import type { Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode, PushedGrant } from '../store/store.ts';
 import { elapsedMs, type Instant, instant, trustedMs } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
+import { sendSafely } from '../util/command.ts';
 import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
@@ -191,9 +192,9 @@ class Attempt {
     // The first request is sent in the same step in which the attempt begins.
     if (this.#answer !== null) this.#sent = instant(clock);
     const request = this.#claimRequest();
-    const send = (signal: AbortSignal): Promise<ClaimOutcome> => store.claim(request, signal, this.wait);
     if (this.wait.canStop) this.#controller = new AbortController();
-    this.#answer = claims.run(send, this.#limitMs(), this.#onLate, this.#controller);
+    const command = claims.begin<ClaimOutcome>(this.#limitMs(), this.#onLate, this.#controller);
+    this.#answer = command.settle(sendSafely(() => store.claim(request, command.signal, this.wait)));
     return this.wait.race(this.#answer);
   }
 

@@ -1,7 +1,7 @@
 import type { Core } from '../core.ts';
 import type { AcquireOptions } from '../options.ts';
 import type { Mode } from '../store/store.ts';
-import { type Lockable, NamedLock } from './lockable.ts';
+import { NamedLock } from './lockable.ts';
 
 /** The whole lock. */
 export const EXCLUSIVE: Mode = { kind: 'exclusive' };
@@ -9,6 +9,8 @@ export const EXCLUSIVE: Mode = { kind: 'exclusive' };
 const exclusive = (): Mode => EXCLUSIVE;
 
 /** One holder at a time. */
-export function mutex(core: Core, name: string, options?: AcquireOptions): Lockable {
-  return new NamedLock(core, name, options, exclusive);
+export class Mutex extends NamedLock {
+  constructor(core: Core, name: string, options?: AcquireOptions) {
+    super(core, name, options, exclusive);
+  }
 }

@@ -11,34 +11,72 @@ const GRID_MS = 250;
 const SHORT_GRID_MS = 20;
 const SHORT_MS = 1_000;
 
-type Send<T> = (signal: AbortSignal) => Promise<T>;
 type OnLate<T> = (value: T | null) => void;
-
-/** A pending command. */
-class Command<T> implements Indexed {
-  index = 0;
-  isLate = false;
-  readonly limitMs: number;
-  readonly answer: Promise<T>;
-  /** Only where the caller may abandon this command alone; otherwise the group's signal serves. */
-  readonly controller: AbortController | null;
-  reject!: (error: StoreError) => void;
-  resolve!: (value: T) => void;
-
-  constructor(limitMs: number, controller: AbortController | null) {
-    this.limitMs = limitMs;
-    this.controller = controller;
-    this.answer = new Promise<T>((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
-  }
-}
 
 /** The commands whose time limit ends at the same instant. */
 interface Group {
   readonly controller: AbortController;
-  readonly pending: UnorderedSet<Command<unknown>>;
+  readonly pending: UnorderedSet<PendingCommand>;
+}
+
+interface PendingCommand extends Indexed {
+  readonly controller: AbortController | null;
+  readonly limitMs: number;
+  onLimit(): void;
+}
+
+/** A command whose time limit has begun. `settle` gives it the answer of the store. */
+export class Command<T> implements PendingCommand {
+  index = 0;
+  readonly limitMs: number;
+  /** Only where the caller may abandon this command alone; otherwise the group's signal serves. */
+  readonly controller: AbortController | null;
+  readonly #group: Group;
+  readonly #onLate: OnLate<T> | undefined;
+  #reject: ((error: StoreError) => void) | null = null;
+  #isLate = false;
+
+  constructor(
+    group: Group,
+    limitMs: number,
+    onLate: OnLate<T> | undefined,
+    controller: AbortController | null,
+  ) {
+    this.#group = group;
+    this.limitMs = limitMs;
+    this.#onLate = onLate;
+    this.controller = controller;
+    group.pending.add(this);
+  }
+
+  /** Aborts when the time limit is over, or when the caller abandons the command. */
+  get signal(): AbortSignal {
+    return (this.controller ?? this.#group.controller).signal;
+  }
+
+  /** Settles as `answer` does, or rejects at the time limit. */
+  settle(answer: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#reject = reject;
+      answer.then(
+        (value) => {
+          this.#group.pending.delete(this);
+          if (this.#isLate) this.#onLate?.(value);
+          else resolve(value);
+        },
+        (error: unknown) => {
+          this.#group.pending.delete(this);
+          if (this.#isLate) this.#onLate?.(null);
+          else reject(asHoldfastError(error));
+        },
+      );
+    });
+  }
+
+  onLimit(): void {
+    this.#isLate = true;
+    this.#reject?.(noAnswer(this));
+  }
 }
 
 /**
@@ -58,40 +96,28 @@ export class Commands {
   }
 
   /**
-   * Settles as `send` does, or rejects with a `StoreError` of unknown outcome after `limitMs` (or a
-   * little later). An answer after that goes to `onLate`, `null` for an error: a late grant must be
-   * cleaned up, and a late confirmation of a renewal still counts. `controller`: of a caller that may
-   * abandon this command alone. A request that was not sent when it aborts is never sent.
+   * The time limit of a command begins. `settle` of the result then rejects with a `StoreError` of
+   * unknown outcome after `limitMs` (or a little later). An answer after that goes to `onLate`,
+   * `null` for an error: a late grant must be cleaned up, and a late confirmation of a renewal still
+   * counts. `controller`: of a caller that may abandon this command alone. A request that was not
+   * sent when it aborts is never sent.
    */
-  run<T>(
-    send: Send<T>,
+  begin<T>(
     limitMs: number = this.limitMs,
     onLate?: OnLate<T>,
     controller: AbortController | null = null,
+  ): Command<T> {
+    return new Command<T>(this.#groupFor(limitMs), limitMs, onLate, controller);
+  }
+
+  /** Begins a command, sends it and settles as it does. */
+  run<T>(
+    send: (signal: AbortSignal) => Promise<T>,
+    limitMs: number = this.limitMs,
+    onLate?: OnLate<T>,
   ): Promise<T> {
-    const group = this.#groupFor(limitMs);
-    const command = new Command<T>(limitMs, controller);
-    const { pending } = group as { pending: UnorderedSet<Indexed> };
-    pending.add(command);
-    let sent: Promise<T>;
-    try {
-      sent = send((controller ?? group.controller).signal);
-    } catch (error) {
-      sent = Promise.reject(error);
-    }
-    sent.then(
-      (value) => {
-        pending.delete(command);
-        if (command.isLate) onLate?.(value);
-        else command.resolve(value);
-      },
-      (error: unknown) => {
-        pending.delete(command);
-        if (command.isLate) onLate?.(null);
-        else command.reject(asHoldfastError(error));
-      },
-    );
-    return command.answer;
+    const command = this.begin(limitMs, onLate);
+    return command.settle(sendSafely(() => send(command.signal)));
   }
 
   /** Aborts the signals of all these commands. */
@@ -132,10 +158,7 @@ export class Commands {
       controller.abort(noAnswer(first));
       for (const command of [...pending.all]) command.controller?.abort(noAnswer(command));
       nextTurn(() => {
-        for (const command of [...pending.all]) {
-          command.isLate = true;
-          command.reject(noAnswer(command));
-        }
+        for (const command of [...pending.all]) command.onLimit();
       });
     });
   }

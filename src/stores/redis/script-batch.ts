@@ -78,9 +78,15 @@ class ScriptCalls<Request, Result> {
   readonly send: Send<Request, Result> = (requests, call) => {
     const { connection } = this.#readiness;
     const { breaks } = connection;
+    const { script, isAwaited } = this.#operation;
     const sentAt = this.#operation.isTimed() ? instant(this.#clock) : null;
     const sending = (): Sending => ({ sentAt, isRepeat: connection.breaks !== breaks });
-    return this.#run('evalsha', requests).then(
+    const args = this.#argumentsOf(script.sha, requests);
+    const sent =
+      connection.sendYielding !== undefined && isAwaited?.(requests) === true
+        ? connection.sendYielding('evalsha', args)
+        : connection.send('evalsha', args);
+    return sent.then(
       (reply) => this.#answersIn(reply, requests, sending()),
       async (error: unknown) => {
         if (isNoScript(error)) return await this.#sendText(requests, call, sending);
@@ -102,7 +108,8 @@ class ScriptCalls<Request, Result> {
     const positions = [...requests.keys()].filter((position) => call.isWanted(position));
     const wanted = positions.map((position) => requests[position] as Request);
     if (wanted.length === 0) return [];
-    const reply = await this.#run('eval', wanted);
+    const { script } = this.#operation;
+    const reply = await this.#readiness.connection.send('eval', this.#argumentsOf(script.text, wanted));
     const answers: Answer<Result>[] = [];
     for (const [n, answer] of this.#answersIn(reply, wanted, sending()).entries()) {
       answers[positions[n] as number] = answer;
@@ -110,17 +117,11 @@ class ScriptCalls<Request, Result> {
     return answers;
   }
 
-  #run(command: 'evalsha' | 'eval', requests: readonly Request[]): Promise<unknown> {
-    const { script } = this.#operation;
-    const { connection } = this.#readiness;
-    const args = [
-      command === 'evalsha' ? script.sha : script.text,
-      `${this.#operation.keyCount(requests.length)}`,
-    ];
+  /** `script`: its text or its SHA-1. */
+  #argumentsOf(script: string, requests: readonly Request[]): string[] {
+    const args = [script, `${this.#operation.keyCount(requests.length)}`];
     this.#operation.encode(requests, args);
-    if (connection.sendYielding !== undefined && this.#operation.isAwaited?.(requests) === true)
-      return connection.sendYielding(command, args);
-    return connection.send(command, args);
+    return args;
   }
 
   /** For one item the reply is not a list, because clients parse a list slowly. */

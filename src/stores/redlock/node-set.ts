@@ -80,6 +80,8 @@ export class NodeSet {
   ask<Answer>({ id, ttlMs, send, isDecided, signal }: Question<Answer>): Promise<NodeAnswers<Answer>> {
     const votes = new NodeAnswers<Answer>(this.nodes);
     const limitMs = this.#hasAsked ? this.limitMs(ttlMs) : Math.max(this.limitMs(ttlMs), FIRST_MS);
+    const command = this.#commands.begin<void>(limitMs);
+    const either = signal === undefined ? command.signal : firstOf(command.signal, signal, votes);
     return new Promise((resolve) => {
       const settle = (index: number, result: Result<Answer>, isLate: boolean): void => {
         const state = this.#states[index];
@@ -88,23 +90,19 @@ export class NodeSet {
         state.silence = isLate && 'error' in result ? result.error : null;
         if (votes.pending === 0 || isDecided(votes)) resolve(votes);
       };
-      const sendAll = (limit: AbortSignal): Promise<void> => {
-        const either = signal === undefined ? limit : firstOf(limit, signal, votes);
-        for (const index of this.nodes.keys()) {
-          const state = this.#states[index];
-          if (state !== undefined && state.silence !== null && state.waiting > SILENT_WAITING_MAX) {
-            settle(index, { error: notSent(state) }, true);
-            continue;
-          }
-          this.#send(id, index, either, send).then(
-            (answer) => settle(index, { answer }, false),
-            (error: unknown) => settle(index, { error }, limit.aborted),
-          );
+      for (const [index, state] of this.#states.entries()) {
+        state.waiting += 1;
+        if (state.silence !== null && state.waiting > SILENT_WAITING_MAX) {
+          settle(index, { error: notSent(state) }, true);
+          continue;
         }
-        return new Promise((complete) => votes.whenComplete(complete));
-      };
-      for (const state of this.#states) state.waiting += 1;
-      this.#commands.run(sendAll, limitMs).catch((error: unknown) => {
+        this.#send(id, index, either, send).then(
+          (answer) => settle(index, { answer }, false),
+          (error: unknown) => settle(index, { error }, command.signal.aborted),
+        );
+      }
+      const complete = new Promise<void>((done) => votes.whenComplete(done));
+      command.settle(complete).catch((error: unknown) => {
         for (const index of this.nodes.keys()) settle(index, { error }, true);
       });
       votes.whenComplete(() => {

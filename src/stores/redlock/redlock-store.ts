@@ -99,8 +99,12 @@ export class RedlockStore implements Store {
       this.#waiting.add(request, waiter);
     const startedMs = this.#clock.monotonicMs();
     const releasesBefore = this.#releases.callsFor(request.name);
-    const claimed = await this.#vote(request, signal);
-    if (claimed.fence !== null) return this.#granted(request, claimed.fence);
+    const proposed = this.#proposals.next(request.fenceAbove);
+    const claimed = await voteRound(this.#nodes, request, proposed, signal).catch(async (error: unknown) => {
+      await takeBack(this.#nodes, request, null);
+      throw error;
+    });
+    if (claimed.fence !== null) return await this.#granted(request, claimed, claimed.fence);
     const roundMs = this.#clock.monotonicMs() - startedMs;
     if (await this.#mayStand(request, claimed, signal)) {
       // The claim must not be reported as refused: no other claim could be granted for its TTL.
@@ -114,21 +118,14 @@ export class RedlockStore implements Store {
     return { granted: false, retryAfterMs: this.#retryAfterMs(request, claimed.votes, roundMs) };
   }
 
-  async #vote(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimVotes> {
-    const proposed = this.#proposals.next(request.fenceAbove);
-    const claimed = await voteRound(this.#nodes, request, proposed, signal).catch(async (error: unknown) => {
-      await takeBack(this.#nodes, request, null);
-      throw error;
-    });
-    if (claimed.fence === null || claimed.fence <= FENCE_MAX + 1n) return claimed;
-    // A double cannot hold one more than this, so the next fence would be the same.
-    const isGone = await takeBack(this.#nodes, request, claimed);
-    const problem = 'The nodes cannot count fences any higher';
-    throw new StoreError(problem, { applied: isGone ? 'no' : 'unknown' });
-  }
-
-  #granted(request: ClaimRequest, fence: bigint): ClaimOutcome {
+  async #granted(request: ClaimRequest, claimed: ClaimVotes, fence: bigint): Promise<ClaimOutcome> {
     const { name, mode, ttlMs } = request;
+    if (fence > FENCE_MAX + 1n) {
+      // A double cannot hold one more than this, so the next fence would be the same.
+      const isGone = await takeBack(this.#nodes, request, claimed);
+      const problem = 'The nodes cannot count fences any higher';
+      throw new StoreError(problem, { applied: isGone ? 'no' : 'unknown' });
+    }
     this.#waiting.setDue(name, ttlMs);
     this.#dropWaiter(request);
     // Readers of this process that waited for the same writer are granted together.

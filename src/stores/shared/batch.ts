@@ -57,7 +57,11 @@ export class Batch<Request, Result> {
       const item = new Item(request, signal, resolve, reject);
       item.isAlone = this.#options.isAlone?.(request) === true;
       this.#queue.push(item);
-      this.#schedule();
+      if (this.#isDue) return;
+      this.#isDue = true;
+      if (this.#calls.all.length === 0 && this.#options.sendsAtOnce === true) void NOW.then(this.#flush);
+      // After the microtasks of this tick, so that their requests join the call.
+      else process.nextTick(this.#flush);
     });
   }
 
@@ -65,14 +69,6 @@ export class Batch<Request, Result> {
   rejectQueued(error: Error): void {
     for (let { first } = this.#queue; first !== null; first = this.#queue.first) this.#reject(first, error);
     for (const item of [...this.#delayed.all]) this.#reject(item, error);
-  }
-
-  #schedule(): void {
-    if (this.#isDue) return;
-    this.#isDue = true;
-    if (this.#calls.all.length === 0 && this.#options.sendsAtOnce === true) void NOW.then(this.#flush);
-    // After the microtasks of this tick, so that their requests join the call.
-    else process.nextTick(this.#flush);
   }
 
   readonly #flush = (): void => {
@@ -223,7 +219,7 @@ export class Batch<Request, Result> {
       item.stopListening?.();
       item.stopListening = null;
       this.#queue.push(item);
-      this.#schedule();
+      this.#flushInNextTick();
     };
     if (ms <= 0) {
       resume();
@@ -269,14 +265,16 @@ export class Batch<Request, Result> {
 
   #onAbandonedSettled(): void {
     this.#abandoned -= 1;
-    if (this.#queue.length > 0) this.#schedule();
+    if (this.#queue.length > 0) this.#flushInNextTick();
   }
 
   #end(call: Call<Request, Result>): void {
-    if (this.#calls.delete(call) && this.#queue.length > 0 && !this.#isDue) {
-      this.#isDue = true;
-      process.nextTick(this.#flush);
-    }
+    if (this.#calls.delete(call) && this.#queue.length > 0) this.#flushInNextTick();
+  }
+
+  #flushInNextTick(): void {
+    if (!this.#isDue) process.nextTick(this.#flush);
+    this.#isDue = true;
   }
 
   /**
