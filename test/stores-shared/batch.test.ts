@@ -195,7 +195,8 @@ describe('readiness', () => {
     expect(clock.timers).toBe(0);
     await clock.settle();
     collectGarbage();
-    expect(given.filter((signal) => signal.deref() !== undefined).length).toBeLessThanOrEqual(1);
+    // Stack frames may keep the last ones for a while. A batch that kept them would keep all 50.
+    expect(given.filter((signal) => signal.deref() !== undefined).length).toBeLessThanOrEqual(3);
     waiting.abort();
     expect(batch.isIdle).toBe(true);
   });
