@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
 import { Lease } from '../../src/stores/etcd/lease.ts';
-import { secondsFor } from '../../src/stores/etcd/lease-pool.ts';
+import { holdTime, leaseTime } from '../../src/stores/etcd/lease-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
@@ -56,8 +56,21 @@ describe('the time left of a lease', () => {
     clock.jumpWall(-7_000);
   });
 
-  it('is requested in whole seconds, at most a second more than asked for', () => {
-    expect([1, 1_000, 1_500, 2_000, 30_000, 86_400_000].map(secondsFor)).toEqual([1, 2, 2, 3, 31, 86_401]);
+  it('is requested in whole seconds: a TTL of whole seconds gets exactly these', () => {
+    const asked = [1, 1_000, 1_500, 2_000, 2_001, 2_700, 3_000, 30_000, 86_400_000];
+    expect(asked.map((ttlMs) => leaseTime(ttlMs).seconds)).toEqual([1, 1, 2, 2, 3, 3, 3, 30, 86_400]);
+  });
+
+  it('of a lease that is shared is at most a sixteenth and a second less than the TTL', () => {
+    const least = [1_600, 16_000, 30_000].map((ttlMs) => leaseTime(ttlMs).leastMs);
+    expect(least).toEqual([1_500, 15_000, 29_000]);
+  });
+
+  it('is never less than the TTL where a claim is not renewed: permits, and what is left behind', () => {
+    expect(leaseTime(3_000, true)).toEqual({ seconds: 4, leastMs: 3_000 });
+    expect(holdTime(3_000, { kind: 'permits', count: 1, of: 2 })).toEqual({ seconds: 4, leastMs: 3_000 });
+    expect(holdTime(3_000, { kind: 'exclusive' }).seconds).toBe(3);
+    expect(holdTime(3_000, { kind: 'shared' }).seconds).toBe(3);
   });
 });
 

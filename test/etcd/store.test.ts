@@ -49,7 +49,7 @@ describe.concurrent('leases', () => {
   // The longest test comes first, so that the others run during it.
   for (const { ttlMs, seconds } of [
     { ttlMs: 60_000, seconds: 5 },
-    { ttlMs: 1_000, seconds: 2 },
+    { ttlMs: 2_000, seconds: 2 },
   ]) {
     it(`a waiting claim of ${ttlMs} ms lives for ${seconds} s after its last request`, async () => {
       const { client, granted } = grantsOf(cluster.client());
@@ -67,6 +67,42 @@ describe.concurrent('leases', () => {
       await holder.release();
     });
   }
+
+  it('a hold has a lease of exactly its whole seconds, when it is new, renewed and handed off', async () => {
+    const { client, granted } = grantsOf(cluster.client());
+    const locks = open(client);
+    const hold = await locks.mutex('whole').acquire({ ttlMs: 3_000 });
+    await hold.extend(3_000);
+    expect(hold.remainingMs).toBeLessThanOrEqual(3_000);
+    await (await locks.mutex('whole').tryAcquire({ ttlMs: 3_000 }))?.release();
+    const waiting = later(locks.mutex('whole').acquire({ ttlMs: 3_000 }));
+    await until('nobody waits', async () => (await keysOf('whole')).length === 2);
+    await hold.release();
+    const next = await waiting;
+    expect(next.remainingMs).toBeLessThanOrEqual(3_000);
+    await next.release();
+    expect(new Set(granted)).toEqual(new Set([3]));
+  });
+
+  it('a hold of permits has a longer lease until its first renewal, so that a rate limit is exact', async () => {
+    const { client, granted } = grantsOf(cluster.client());
+    const hold = await open(client).semaphore('whole-permits', { permits: 2 }).acquire({ ttlMs: 3_000 });
+    expect(granted).toEqual([4]);
+    await hold.extend(3_000);
+    expect(granted).toEqual([4, 3]);
+    expect(hold.remainingMs).toBeLessThanOrEqual(3_000);
+    expect(await hold.release()).toBe(true);
+  });
+
+  it('TTLs of less than a second, and of fractions, are held and renewed', async () => {
+    const locks = open();
+    for (const ttlMs of [200, 999, 1_500, 2_700]) {
+      const hold = await locks.mutex(`fraction-${ttlMs}`).acquire({ ttlMs });
+      expect(hold.remainingMs).toBeGreaterThan(Math.min(ttlMs, 900));
+      await renewed(hold);
+      expect(await hold.release()).toBe(true);
+    }
+  });
 
   it('a waiter that asks again in time keeps its queue position, however long it waits', async () => {
     const holder = await open().mutex('kept-position').acquire();

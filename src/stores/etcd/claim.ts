@@ -16,6 +16,8 @@ export class Claim implements ClaimRef {
   /** The revision of the last write to the key that this store knows of. */
   modRevision = 0n;
   lease: Lease;
+  /** A request to move the key to another lease had no answer, and may still arrive. */
+  mayMove = false;
   /** Woken while the claim waits. */
   waiter: Waiter | null = null;
   /** Sees the deletion of the key. A claim that had to wait keeps this watch while it is held. */

@@ -13,16 +13,16 @@ import type { Enqueue, Enqueued } from './enqueue.ts';
 import { EntryTurns } from './entry-turns.ts';
 import type { Keys } from './key.ts';
 import type { Lease } from './lease.ts';
-import type { LeaseExtension } from './lease-extension.ts';
-import { type LeasePool, type LeaseUse, secondsFor } from './lease-pool.ts';
+import type { Extension, LeaseExtension } from './lease-extension.ts';
+import { holdTime, type LeasePool, type LeaseUse } from './lease-pool.ts';
 import type { Verdict } from './queue.ts';
 import type { Look, QueueReader } from './queue-reader.ts';
 
 /**
  * The lease time of a claim that waits, unless its TTL is shorter. A waiter that dies or is stopped
- * delays the queue by this time, which etcd rounds up to five seconds.
+ * delays the queue by this time.
  */
-const WAITING_MS = 4_500;
+const WAITING_MS = 5_000;
 /** How soon a waiter asks again while a watch wakes it, and while there is no watch. */
 const ASK_AGAIN_MS = 10_000;
 const POLL_MS = 1_000;
@@ -88,7 +88,8 @@ export class Claims {
     claim.waiter = waiter;
     let outcome: ClaimOutcome | null = null;
     if (!claim.isGranted) outcome = await this.#askInQueue(claim, request, sent);
-    else if (await extension.extend(claim, { ttlMs: request.ttlMs })) outcome = this.#grant(claim, sent);
+    else if (await extension.extend(claim, { ttlMs: request.ttlMs, state: 'granted' }))
+      outcome = this.#grant(claim, sent);
     if (outcome === null) table.remove(claim);
     return outcome;
   }
@@ -102,7 +103,7 @@ export class Claims {
     isLast: boolean,
   ): Promise<ClaimOutcome | null> {
     const { leases, keys, table, enqueue } = this.#options;
-    const use = await leases.forClaim(request.ttlMs).catch((error: unknown) => {
+    const use = await leases.forClaim(holdTime(request.ttlMs, request.mode)).catch((error: unknown) => {
       throw notSent(error);
     });
     if (signal?.aborted === true) throw notSent(signal.reason);
@@ -142,8 +143,8 @@ export class Claims {
     await confirm(use, entered.term);
     if (entered.verdict.granted) return this.#grant(claim, sent);
     this.#watchAhead(claim, entered.verdict, entered.revision);
-    const change = { ttlMs: waitingMs(request), isWaiting: true };
-    return (await this.#options.extension.extend(claim, change)) ? this.#refuse(claim, sent) : null;
+    const isExtended = await this.#options.extension.extend(claim, waiting(request));
+    return isExtended ? this.#refuse(claim, sent) : null;
   }
 
   /** Keeps the queue position, and checks whether the claim is granted. `null`: the claim is gone. */
@@ -151,12 +152,12 @@ export class Claims {
     const { reader, extension, enqueue, table } = this.#options;
     const { revision, lease } = claim;
     if (revision === null) return null;
-    const seconds = secondsFor(request.ttlMs);
+    const { seconds } = holdTime(request.ttlMs, request.mode);
     const takes = claim.isNext && lease.seconds !== seconds && claim.mode.kind === 'exclusive';
     const extends_ = !takes && isStale(claim, request, sent);
     const [extended, looked] = await Promise.allSettled([
-      extends_ ? extension.extend(claim, { ttlMs: waitingMs(request), isWaiting: true }) : true,
-      takes ? this.#take(claim, revision, request.ttlMs) : reader.look(claim, revision),
+      extends_ ? extension.extend(claim, waiting(request)) : true,
+      takes ? this.#take(claim, revision, request) : reader.look(claim, revision),
     ]);
     if (looked.status === 'rejected') throw looked.reason;
     const look = looked.value;
@@ -174,13 +175,13 @@ export class Claims {
     }
     // A hold lives for the TTL that was asked for, not for the lease time of a waiter.
     const isMoved = claim.lease.seconds === seconds;
-    if (!isMoved && !(await extension.extend(claim, { ttlMs: request.ttlMs }))) return null;
+    if (!isMoved && !(await extension.extend(claim, { ttlMs: request.ttlMs, state: 'granted' }))) return null;
     return this.#grant(claim, sent);
   }
 
   /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
-  async #take(claim: Claim, revision: bigint, ttlMs: number): Promise<Look> {
-    const use = await this.#options.leases.forClaim(ttlMs);
+  async #take(claim: Claim, revision: bigint, { ttlMs, mode }: ClaimRequest): Promise<Look> {
+    const use = await this.#options.leases.forClaim(holdTime(ttlMs, mode));
     const look = await this.#options.enqueue.take(claim, revision, use.lease);
     if (look.isThere && claim.lease === use.lease) await confirm(use, look.term);
     return look;
@@ -228,9 +229,9 @@ export class Claims {
       else if (claim.isGranted || claim.waiter === null || extended.has(lease)) continue;
       // The lease cannot be extended. The claim asks again, and moves to another lease.
       else if (!lease.canGoOn) claim.waiter.wake();
-      else {
+      else if (lease.leftMs <= (lease.ttlMs * 2) / 3) {
         extended.add(lease);
-        leases.extend(lease, () => reader.term(claim));
+        leases.extend(lease, () => reader.term(claim)).catch(() => {});
       }
     }
     return table.size > 0;
@@ -248,13 +249,17 @@ export class Claims {
   }
 }
 
-/** The lease time that a waiting claim needs. */
-const waitingMs = ({ ttlMs }: ClaimRequest): number => Math.min(ttlMs, WAITING_MS);
+/** The extension of a waiting claim. */
+const waiting = ({ ttlMs }: ClaimRequest): Extension => ({
+  ttlMs: Math.min(ttlMs, WAITING_MS),
+  state: 'waiting',
+});
 
 /** True when the lease has less left than a hold needs, or than a waiter needs until it asks again. */
-function isStale({ lease }: Claim, { ttlMs }: ClaimRequest, sent: Instant): boolean {
-  const neededMs = secondsFor(ttlMs) === lease.seconds ? ttlMs : (lease.ttlMs * 2) / 3;
-  return lease.validForMs(sent) < neededMs || !lease.canGoOn;
+function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent: Instant): boolean {
+  const { seconds, leastMs } = holdTime(ttlMs, mode);
+  const neededMs = seconds === lease.seconds ? leastMs : (lease.ttlMs * 2) / 3;
+  return mayMove || lease.validForMs(sent) < neededMs || !lease.canGoOn;
 }
 
 /** A keep-alive may have travelled beside the claim. Without an answer it does not count. */

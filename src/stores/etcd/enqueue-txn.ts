@@ -40,7 +40,7 @@ export function takeTxn(claim: Claim, revision: bigint, leaseId: string): TxnReq
   const { key, lock } = claim;
   return {
     compare: [
-      { target: 'Create', result: 'Equal', key, create_revision: String(revision) },
+      ...isUnmoved(claim),
       {
         target: 'Create',
         result: 'Greater',
@@ -71,6 +71,17 @@ function isFree({ lock, mode, key }: Claim): Compare[] {
   // The range that blocks a shared claim does not include its own key. If that key exists, an
   // earlier request has created it.
   return [noKey, isAbsent(key)];
+}
+
+/**
+ * True when nothing has written to the key since. A request that arrives late then cannot move the
+ * claim back to a lease that it has left.
+ */
+export function isUnmoved({ key, revision, modRevision }: Claim): Compare[] {
+  return [
+    { target: 'Create', result: 'Equal', key, create_revision: String(revision) },
+    { target: 'Mod', result: 'Equal', key, mod_revision: String(modRevision) },
+  ];
 }
 
 function isAbsent(key: Buffer): Compare {

@@ -124,6 +124,7 @@ export class Enqueue {
       const taken = await this.#transactions.write(takeTxn(claim, revision, lease.id), [claim.keyText]);
       if (taken.succeeded) {
         claim.moveTo(lease);
+        claim.modRevision = taken.revision;
         return { isThere: true, verdict: { granted: true }, revision: taken.revision, term: taken.term };
       }
       lease.claims.delete(claim.keyText);
@@ -163,6 +164,7 @@ export class Enqueue {
     verdict: Verdict,
   ): Promise<Enqueued> {
     claim.revision = revision;
+    claim.modRevision = revision;
     const refusal = checkFence(revision, request.fenceAbove, 'The etcd revision');
     if (refusal === null) return { kind: 'entered', verdict, revision, term };
     await this.withdraw(claim);

@@ -31,7 +31,7 @@ import { KeepAlives } from './keep-alives.ts';
 import { Keys } from './key.ts';
 import { unknownLease } from './lease.ts';
 import { LeaseExtension } from './lease-extension.ts';
-import { LeasePool } from './lease-pool.ts';
+import { LeasePool, leaseTime } from './lease-pool.ts';
 import { QueueReader } from './queue-reader.ts';
 import { Transactions } from './transactions.ts';
 import { WatchHub } from './watch-hub.ts';
@@ -248,7 +248,7 @@ export class EtcdStore implements Store {
   /** Wakes the waiters of the lock. They also poll, so a failure does not matter. */
   async #announceNote({ lock: { note: key } }: Claim): Promise<void> {
     try {
-      const { lease } = await this.#leases.forClaim(NOTE_MS);
+      const { lease } = await this.#leases.forClaim(leaseTime(NOTE_MS));
       const put = { request_put: { key, lease: lease.id, value: Buffer.alloc(0) } };
       await this.#transactions.write({ compare: [], success: [put], failure: [] }, [key.toString('latin1')]);
     } catch {

@@ -1,9 +1,10 @@
 import { StoreError } from '../../errors.ts';
+import { isUnknown } from '../../util/error-code.ts';
 import { isFull, isLeaseGone } from './calls.ts';
 import type { Claim } from './claim.ts';
-import type { Compare } from './client.ts';
+import { isUnmoved } from './enqueue-txn.ts';
 import type { Lease } from './lease.ts';
-import { attemptMs, type LeasePool, type LeaseUse, secondsFor } from './lease-pool.ts';
+import { attemptMs, holdTime, type LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
 import type { ReadResult, Transactions } from './transactions.ts';
 
 const TRIES = 3;
@@ -26,8 +27,11 @@ type Outcome = 'held' | 'gone' | 'again' | 'misplaced' | 'outdated';
 export interface Extension {
   readonly ttlMs: number;
   readonly note?: string | undefined;
-  /** The claim waits: its lease is shorter than that of the hold that it may become. */
-  readonly isWaiting?: boolean;
+  /**
+   * `waiting`: its lease is shorter than that of the hold that it may become. `granted`: it gets a
+   * lease like a new claim. Otherwise it is renewed.
+   */
+  readonly state?: 'waiting' | 'granted';
 }
 
 /** Extends the lease of a claim, and checks at the same time that the claim's key still exists. */
@@ -71,13 +75,17 @@ export class LeaseExtension {
     throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
   }
 
-  /** A claim whose TTL changes gets a lease like a new claim. Other renewed claims share one. */
-  async #leaseFor({ lease }: Claim, { ttlMs, isWaiting }: Extension): Promise<LeaseUse> {
-    const isSameTime = lease.seconds === secondsFor(ttlMs);
-    if (isWaiting === true)
-      return this.#extended(isSameTime && lease.canGoOn ? lease : await this.#leases.forWaiting(ttlMs));
-    if (!isSameTime) return await this.#leases.forClaim(ttlMs);
-    return this.#extended(await this.#leases.forKeeping(lease));
+  async #leaseFor(claim: Claim, { ttlMs, note, state }: Extension): Promise<LeaseUse> {
+    const { lease, mode } = claim;
+    const { seconds } = leaseTime(ttlMs);
+    const isSameTime = lease.seconds === seconds;
+    if (state === 'waiting')
+      return this.#extended(isSameTime && lease.canGoOn ? lease : await this.#leases.forWaiting(seconds));
+    if (state === 'granted') return await this.#leases.forClaim(holdTime(ttlMs, mode));
+    // Another TTL with a note: the claim is left behind, and must not end before that time.
+    if (note !== undefined && !isSameTime) return await this.#leases.forClaim(leaseTime(ttlMs, true));
+    const prove = async (): Promise<number> => (await this.#verify(claim, lease.ttlMs)).term;
+    return this.#extended(await this.#leases.forKeeping(lease, ttlMs, prove));
   }
 
   #extended(lease: Lease): LeaseUse {
@@ -90,7 +98,7 @@ export class LeaseExtension {
     change: Extension,
     misplaced: boolean,
   ): Promise<Outcome> {
-    const moves = lease !== claim.lease || change.note !== undefined || misplaced;
+    const moves = lease !== claim.lease || change.note !== undefined || misplaced || claim.mayMove;
     // The lease counts as used from now on, so that it is not treated as empty meanwhile.
     if (moves) lease.claims.add(claim.keyText);
     // The keep-alive is sent first: it must not be sent later than the transaction that confirms
@@ -100,6 +108,7 @@ export class LeaseExtension {
       moves ? this.#move(claim, lease, change) : this.#verify(claim, lease.ttlMs),
     ]);
     if (found.status === 'rejected') {
+      claim.mayMove ||= moves && isUnknown(found.reason) && !isFull(found.reason);
       if (!isLeaseGone(found.reason)) throw found.reason;
       lease.claims.delete(claim.keyText);
       lease.end();
@@ -111,7 +120,10 @@ export class LeaseExtension {
     }
     // After a move whose answer was lost, the key may be attached to either lease.
     if (found.value.leaseId !== lease.id) return 'misplaced';
-    if (moves) claim.moveTo(lease);
+    if (moves) {
+      claim.moveTo(lease);
+      claim.mayMove = false;
+    }
     if (answer.status === 'rejected') throw answer.reason;
     const { term } = found.value;
     lease.see(term);
@@ -126,25 +138,23 @@ export class LeaseExtension {
     return foundIn(claim, await this.#transactions.read([range], attemptMs(leaseTtlMs)));
   }
 
-  async #move(claim: Claim, lease: Lease, { note, isWaiting }: Extension): Promise<Found> {
-    const { key, keyText, revision, modRevision } = claim;
+  async #move(claim: Claim, lease: Lease, { note }: Extension): Promise<Found> {
+    const { key, keyText } = claim;
     const value = note === undefined ? { ignore_value: true } : { value: Buffer.from(note) };
-    const compare: Compare[] = [
-      { target: 'Create', result: 'Equal', key, create_revision: String(revision) },
-    ];
-    // A request that arrives late must not move a hold to the short lease of a waiter.
-    if (isWaiting === true)
-      compare.push({ target: 'Mod', result: 'Equal', key, mod_revision: String(modRevision) });
     const moved = await this.#transactions.write(
       {
-        compare,
+        compare: isUnmoved(claim),
         success: [{ request_put: { key, lease: lease.id, ...value } }],
         failure: [{ request_range: { key, keys_only: true } }],
       },
       [keyText],
       { attemptMs: attemptMs(lease.ttlMs) },
     );
-    if (!moved.succeeded) return foundIn(claim, moved);
+    if (!moved.succeeded) {
+      const found = foundIn(claim, moved);
+      // An earlier request has moved the key, perhaps without this note.
+      return note === undefined ? found : { ...found, leaseId: '' };
+    }
     claim.modRevision = moved.revision;
     return { exists: true, leaseId: lease.id, term: moved.term };
   }

@@ -1,9 +1,11 @@
 import type { Clock } from '../../clock.ts';
+import type { Mode } from '../../store/store.ts';
+import { instant } from '../../store/validity.ts';
 import type { Calls } from './calls.ts';
 import type { Alive, KeepAlives } from './keep-alives.ts';
 import { Lease } from './lease.ts';
 
-/** Leases are requested for this much longer than the TTL, so that later claims can share them. */
+/** New claims share a lease for this part of their TTL. */
 const SHARE_PART = 1 / 16;
 const SHARE_MAX_MS = 1_000;
 /** A lease with less than this share of its time left is not extended for a new claim. */
@@ -44,14 +46,13 @@ export class LeasePool {
     this.#clock = clock;
   }
 
-  /** A lease for a new claim, with at least `ttlMs` left. */
-  async forClaim(ttlMs: number): Promise<LeaseUse> {
-    const seconds = secondsFor(ttlMs);
+  /** A lease for a new claim. */
+  async forClaim({ seconds, leastMs }: LeaseTime): Promise<LeaseUse> {
     const pair = this.#pair(seconds);
     const { open } = pair;
     if (open?.canBeShared === true) {
-      if (open.ageMs <= open.ttlMs - ttlMs) return { lease: open, alive: null };
-      const alive = this.#extendOpen(pair, open, ttlMs);
+      if (open.leftMs >= leastMs) return { lease: open, alive: null };
+      const alive = this.#extendOpen(pair, open, leastMs);
       if (alive !== null) return { lease: open, alive };
     }
     pair.granting ??= this.#grant(seconds).finally(() => {
@@ -61,17 +62,27 @@ export class LeasePool {
     return { lease: pair.open, alive: null };
   }
 
-  /** The lease for a claim that is renewed: the shared one, or its own if there is no shared one. */
-  async forKeeping(lease: Lease): Promise<Lease> {
-    const pair = this.#pair(lease.seconds);
-    if (lease.state === 'kept' && lease.canGoOn) return lease;
-    if (pair.kept?.canGoOn === true) return pair.kept;
-    return lease.canGoOn ? this.keep(lease) : await this.#grantKept(pair, lease.seconds);
+  /**
+   * The lease for a claim that is renewed: the shared one, or its own if there is no shared one. The
+   * request that moves the claim may arrive although its answer and the keep-alive are lost. The core
+   * then trusts the claim for as long as before, but for `ttlMs` at most. So the claim is moved only
+   * to a lease that lasts as long already. `prove`: as for `extend`.
+   */
+  async forKeeping(own: Lease, ttlMs: number, prove: () => Promise<number>): Promise<Lease> {
+    const sent = instant(this.#clock);
+    const { seconds } = leaseTime(ttlMs);
+    const pair = this.#pair(seconds);
+    const { kept } = pair;
+    if (kept !== null && kept !== own && kept.canGoOn) {
+      const trustedMs = own.leftMs > 0 ? Math.min(own.validForMs(sent), ttlMs) : ttlMs;
+      if (kept.validForMs(sent) < trustedMs) await this.extend(kept, prove);
+      if (kept.canGoOn && kept.validForMs(sent) >= trustedMs) return kept;
+    }
+    return own.seconds === seconds && own.canGoOn ? this.keep(own) : await this.#grantKept(pair, seconds);
   }
 
-  /** The lease for a claim that waits. `extend` keeps that lease alive while a claim on it waits. */
-  async forWaiting(ttlMs: number): Promise<Lease> {
-    const seconds = secondsFor(ttlMs);
+  /** The lease for a claim that waits. `Claims.sweep` extends it while a claim on it waits. */
+  async forWaiting(seconds: number): Promise<Lease> {
     const pair = this.#pair(seconds);
     const lease = pair.kept ?? pair.open;
     const isReady = lease?.canGoOn === true && lease.leftMs > lease.ttlMs / 2;
@@ -79,25 +90,20 @@ export class LeasePool {
     return await this.#grantKept(pair, seconds);
   }
 
-  /** Extends the lease of waiters in the background. `prove` resolves to the term of a transaction. */
-  extend(lease: Lease, prove: () => Promise<number>): void {
-    if (lease.leftMs > (lease.ttlMs * 2) / 3) return;
-    Promise.all([this.keepAlive(lease), prove()]).then(
-      ([alive, term]) => {
-        lease.see(term);
-        if (alive.ttlMs === 0) lease.end();
-        else lease.confirm(alive, term);
-      },
-      () => {},
-    );
+  /** Extends a lease. `prove` resolves to the term of a transaction, without which it does not count. */
+  async extend(lease: Lease, prove: () => Promise<number>): Promise<void> {
+    const [alive, term] = await Promise.all([this.keepAlive(lease), prove()]);
+    lease.see(term);
+    if (alive.ttlMs === 0) lease.end();
+    else lease.confirm(alive, term);
   }
 
-  /** Makes this the shared lease of renewed claims. */
+  /** Makes this the shared lease of renewed claims, unless there is one. */
   keep(lease: Lease): Lease {
     const pair = this.#pair(lease.seconds);
     if (pair.open === lease) pair.open = null;
     lease.state = 'kept';
-    pair.kept = lease;
+    if (pair.kept?.canGoOn !== true) pair.kept = lease;
     return lease;
   }
 
@@ -140,7 +146,10 @@ export class LeasePool {
   /** Grants one new lease for all claims that need one at the same time. */
   async #grantKept(pair: LeasePair, seconds: number): Promise<Lease> {
     pair.keeping ??= this.#grant(seconds)
-      .then((granted) => this.keep(granted))
+      .then((granted) => {
+        pair.kept = null;
+        return this.keep(granted);
+      })
       .finally(() => {
         pair.keeping = null;
       });
@@ -152,10 +161,10 @@ export class LeasePool {
   }
 
   /** Extends the open lease, if it is empty, while the claim that will use it is sent. */
-  #extendOpen(pair: LeasePair, lease: Lease, ttlMs: number): Promise<Alive> | null {
+  #extendOpen(pair: LeasePair, lease: Lease, leastMs: number): Promise<Alive> | null {
     const sentMs = this.#clock.monotonicMs();
     const last = pair.extended;
-    if (last?.lease === lease && sentMs - last.sentMs <= lease.ttlMs - ttlMs) return last.alive;
+    if (last?.lease === lease && sentMs - last.sentMs <= lease.ttlMs - leastMs) return last.alive;
     if (!lease.isEmpty || lease.leftMs < lease.ttlMs * USABLE_PART) return null;
     const alive = this.keepAlive(lease);
     alive.catch(() => {});
@@ -169,8 +178,26 @@ const isUsedUp = (lease: Lease): boolean =>
   !lease.canBeShared || lease.leftMs <= 0 || (!lease.isEmpty && lease.ageMs > SHARE_MAX_MS + 1_000);
 
 /** etcd counts in whole seconds, so the time is rounded up. etcd grants at least two seconds. */
-export function secondsFor(ttlMs: number): number {
-  return Math.ceil((ttlMs + Math.min(ttlMs * SHARE_PART, SHARE_MAX_MS)) / 1_000);
+export interface LeaseTime {
+  readonly seconds: number;
+  /** A lease with less time left is not shared. */
+  readonly leastMs: number;
+}
+
+/**
+ * A whole second more would delay every waiter behind a killed holder by that second. So a new hold
+ * may have a little less than its TTL until its first renewal. `isWhole`: for a claim that may never
+ * be renewed and must not end early. Its lease is longer instead.
+ */
+export function leaseTime(ttlMs: number, isWhole = false): LeaseTime {
+  const shareMs = Math.min(ttlMs * SHARE_PART, SHARE_MAX_MS);
+  const leastMs = isWhole ? ttlMs : ttlMs - shareMs;
+  return { seconds: Math.ceil((leastMs + shareMs) / 1_000), leastMs };
+}
+
+/** For a hold that was not renewed yet. The permits of a rate limit never are. */
+export function holdTime(ttlMs: number, mode: Mode): LeaseTime {
+  return leaseTime(ttlMs, mode.kind === 'permits');
 }
 
 /** The time limit of one attempt at one member. Several attempts must fit into the time of a lease. */

@@ -37,6 +37,7 @@ export class QueueReader {
     const [self, ahead] = read.ranges;
     const kv = self?.kvs[0];
     if (kv === undefined || BigInt(kv.create_revision) !== revision) return { isThere: false };
+    claim.modRevision = BigInt(kv.mod_revision);
     const parsed = parseAhead(claim.lock, claim.mode, ahead, claim.key);
     const verdict = await this.judge(claim, revision, parsed);
     return { isThere: true, verdict, revision: read.revision, term: read.term };
