@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import type { ClaimOutcome, ClaimRequest, Waiter } from '../../store/store.ts';
-import { elapsedMs, type Instant, instant } from '../../store/validity.ts';
+import { elapsedMs, type Instant } from '../../store/validity.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import { Turns } from '../../util/turns.ts';
 import { claimKey } from '../shared/claim-map.ts';
@@ -10,7 +10,6 @@ import { isLeaseGone } from './calls.ts';
 import { Claim } from './claim.ts';
 import type { ClaimTable } from './claim-table.ts';
 import type { Enqueue, Enqueued } from './enqueue.ts';
-import { EntryTurns } from './entry-turns.ts';
 import type { Keys } from './key.ts';
 import type { Lease } from './lease.ts';
 import type { Extension, LeaseExtension } from './lease-extension.ts';
@@ -28,9 +27,16 @@ const ASK_AGAIN_MS = 10_000;
 const POLL_MS = 1_000;
 /** For how long a watched claim stays in the queue although its caller does not ask again. */
 const KEEP_MS = 3 * ASK_AGAIN_MS;
-const TRIES = 3;
 
-const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
+export const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
+
+/** One call of `claim`. */
+export interface Ask {
+  readonly request: ClaimRequest;
+  readonly signal: AbortSignal | undefined;
+  readonly waiter: Waiter | null;
+  readonly sent: Instant;
+}
 
 interface ClaimsOptions {
   readonly clock: Clock;
@@ -42,10 +48,9 @@ interface ClaimsOptions {
   readonly reader: QueueReader;
 }
 
-/** `claim`: entering the queue, asking again, and recovering from a lost reply. */
+/** The steps of `claim`: entering the queue, asking again, and recovering from a lost reply. */
 export class Claims {
   readonly #options: ClaimsOptions;
-  readonly #entries = new EntryTurns();
   /** A claim that is in the queue asks again with one request at a time. */
   readonly #asks = new Turns();
 
@@ -53,35 +58,13 @@ export class Claims {
     this.#options = options;
   }
 
-  async claim(
-    request: ClaimRequest,
-    signal: AbortSignal | undefined,
-    waiter: Waiter | null,
-  ): Promise<ClaimOutcome> {
-    const { clock, table } = this.#options;
-    const sent = instant(clock);
-    const isKnown = (): boolean => table.get(request) !== undefined;
-    const askAgain = (): Promise<ClaimOutcome | null> =>
-      this.#asks.run(claimKey(request), () => this.#askKnown(request, sent, waiter));
-    const known = isKnown() ? await askAgain() : null;
-    if (known !== null) return known;
-    const turn = await this.#entries.begin(request, signal);
-    let outcome: ClaimOutcome | null = null;
-    try {
-      // An earlier request by the same id may have entered the queue meanwhile.
-      if (isKnown()) outcome = await askAgain();
-      if (outcome === null && turn.isAnswered) outcome = REFUSED;
-      for (let tries = 1; outcome === null && tries <= TRIES; tries += 1)
-        outcome = await this.#enter(request, sent, signal, waiter, tries === TRIES);
-    } finally {
-      turn.end(outcome);
-    }
-    if (outcome !== null) return outcome;
-    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
+  /** `null`: this store knows of no such claim. */
+  async askAgain(ask: Ask): Promise<ClaimOutcome | null> {
+    if (this.#options.table.get(ask.request) === undefined) return null;
+    return await this.#asks.run(claimKey(ask.request), () => this.#askKnown(ask));
   }
 
-  /** `null`: this store knows of no such claim. */
-  async #askKnown(request: ClaimRequest, sent: Instant, waiter: Waiter | null): Promise<ClaimOutcome | null> {
+  async #askKnown({ request, sent, waiter }: Ask): Promise<ClaimOutcome | null> {
     const { table, extension } = this.#options;
     const claim = table.get(request);
     if (claim === undefined || claim.revision === null || claim.isEntering) return null;
@@ -95,13 +78,7 @@ export class Claims {
   }
 
   /** Makes a new claim. `null`: its lease had ended, or its key was deleted at once. Try again. */
-  async #enter(
-    request: ClaimRequest,
-    sent: Instant,
-    signal: AbortSignal | undefined,
-    waiter: Waiter | null,
-    isLast: boolean,
-  ): Promise<ClaimOutcome | null> {
+  async enter({ request, signal, waiter, sent }: Ask, isLast: boolean): Promise<ClaimOutcome | null> {
     const { leases, keys, table, enqueue } = this.#options;
     const use = await leases.forClaim(holdTime(request.ttlMs, request.mode)).catch((error: unknown) => {
       throw notSent(error);

@@ -39,7 +39,8 @@ export class Enqueue {
   async enter(claim: Claim, request: ClaimRequest, signal: AbortSignal | undefined): Promise<Enqueued> {
     const { mode, note, wait } = request;
     if (!wait && mode.kind !== 'permits') return await this.#try(claim, request, signal);
-    const result = await this.#transactions.write(enqueueTxn(claim, note), conflictsOf(claim), { signal });
+    const write = { txn: enqueueTxn(claim, note), conflicts: conflictsOf(claim), signal };
+    const result = await this.#transactions.writes.add(write);
     claim.mayStand = true;
     if (mode.kind !== 'permits' && result.succeeded)
       return await this.#checkFence(claim, request, result, { granted: true });
@@ -51,8 +52,8 @@ export class Enqueue {
 
   async #try(claim: Claim, request: ClaimRequest, signal: AbortSignal | undefined): Promise<Enqueued> {
     const { lock, mode, key } = claim;
-    const txn = tryTxn(claim, request.note);
-    const result = await this.#transactions.write(txn, conflictsOf(claim), { signal });
+    const write = { txn: tryTxn(claim, request.note), conflicts: conflictsOf(claim), signal };
+    const result = await this.#transactions.writes.add(write);
     claim.mayStand = result.succeeded;
     if (result.succeeded) return await this.#checkFence(claim, request, result, { granted: true });
     this.#see(claim, result.ranges[1]);
@@ -121,7 +122,8 @@ export class Enqueue {
     // The lease counts as used from now on, so that it is not treated as empty meanwhile.
     lease.claims.add(claim.keyText);
     try {
-      const taken = await this.#transactions.write(takeTxn(claim, revision, lease.id), [claim.keyText]);
+      const txn = takeTxn(claim, revision, lease.id);
+      const taken = await this.#transactions.writes.add({ txn, conflicts: [claim.keyText] });
       if (taken.succeeded) {
         claim.moveTo(lease);
         claim.modRevision = taken.revision;

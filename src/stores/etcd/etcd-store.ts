@@ -22,10 +22,11 @@ import { storeClosed } from '../shared/store-closed.ts';
 import { Calls } from './calls.ts';
 import { Claim } from './claim.ts';
 import { ClaimTable } from './claim-table.ts';
-import { Claims } from './claims.ts';
+import { type Ask, Claims, REFUSED } from './claims.ts';
 import type { EtcdClient } from './client.ts';
 import { diagnose } from './diagnose.ts';
 import { Enqueue } from './enqueue.ts';
+import { EntryTurns } from './entry-turns.ts';
 import { listNames, readClaims } from './inspect.ts';
 import { KeepAlives } from './keep-alives.ts';
 import { Keys } from './key.ts';
@@ -38,6 +39,8 @@ import { WatchHub } from './watch-hub.ts';
 
 const CLOSE_MS = 1_000;
 const SWEEP_MS = 1_000;
+/** How often a claim is made, because its lease had ended or its key was deleted at once. */
+const TRIES = 3;
 /** How long the announcement of a changed note stays in etcd. */
 const NOTE_MS = 1_000;
 
@@ -80,6 +83,7 @@ export class EtcdStore implements Store {
   readonly #hub: WatchHub;
   readonly #table: ClaimTable;
   readonly #claims: Claims;
+  readonly #entries = new EntryTurns();
   #sweepTimer: Timer | null = null;
   readonly #closeClient: () => void;
   #isClosed = false;
@@ -112,7 +116,22 @@ export class EtcdStore implements Store {
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     this.#assertOpen();
     this.#sweepLater();
-    return await this.#claims.claim(request, signal, waiter ?? null);
+    const ask: Ask = { request, signal, waiter: waiter ?? null, sent: instant(this.#clock) };
+    const known = await this.#claims.askAgain(ask);
+    if (known !== null) return known;
+    const turn = await this.#entries.begin(request, signal);
+    let outcome: ClaimOutcome | null = null;
+    try {
+      // An earlier request by the same id may have entered the queue meanwhile.
+      outcome = await this.#claims.askAgain(ask);
+      if (outcome === null && turn.isAnswered) outcome = REFUSED;
+      for (let tries = 1; outcome === null && tries <= TRIES; tries += 1)
+        outcome = await this.#claims.enter(ask, tries === TRIES);
+    } finally {
+      turn.end(outcome);
+    }
+    if (outcome !== null) return outcome;
+    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
 
   async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
@@ -250,7 +269,8 @@ export class EtcdStore implements Store {
     try {
       const { lease } = await this.#leases.forClaim(leaseTime(NOTE_MS));
       const put = { request_put: { key, lease: lease.id, value: Buffer.alloc(0) } };
-      await this.#transactions.write({ compare: [], success: [put], failure: [] }, [key.toString('latin1')]);
+      const txn = { compare: [], success: [put], failure: [] };
+      await this.#transactions.writes.add({ txn, conflicts: [key.toString('latin1')] });
     } catch {
       // The waiters find the note when they ask again.
     }

@@ -141,15 +141,13 @@ export class LeaseExtension {
   async #move(claim: Claim, lease: Lease, { note }: Extension): Promise<Found> {
     const { key, keyText } = claim;
     const value = note === undefined ? { ignore_value: true } : { value: Buffer.from(note) };
-    const moved = await this.#transactions.write(
-      {
-        compare: isUnmoved(claim),
-        success: [{ request_put: { key, lease: lease.id, ...value } }],
-        failure: [{ request_range: { key, keys_only: true } }],
-      },
-      [keyText],
-      { attemptMs: attemptMs(lease.ttlMs) },
-    );
+    const txn = {
+      compare: isUnmoved(claim),
+      success: [{ request_put: { key, lease: lease.id, ...value } }],
+      failure: [{ request_range: { key, keys_only: true } }],
+    };
+    const write = { txn, conflicts: [keyText], attemptMs: attemptMs(lease.ttlMs) };
+    const moved = await this.#transactions.writes.add(write);
     if (!moved.succeeded) {
       const found = foundIn(claim, moved);
       // An earlier request has moved the key, perhaps without this note.

@@ -105,10 +105,8 @@ export class QueueReader {
       revision === null
         ? ({ target: 'Create', result: 'Greater', key, create_revision: '0' } as const)
         : ({ target: 'Create', result: 'Equal', key, create_revision: String(revision) } as const);
-    return await this.#transactions.write(
-      { compare: [compare], success: [{ request_delete_range: { key } }], failure: [] },
-      [key.toString('latin1')],
-    );
+    const txn = { compare: [compare], success: [{ request_delete_range: { key } }], failure: [] };
+    return await this.#transactions.writes.add({ txn, conflicts: [key.toString('latin1')] });
   }
 }
 

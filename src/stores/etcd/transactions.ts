@@ -26,21 +26,30 @@ export interface WriteResult extends ReadResult {
 
 interface Read {
   readonly ranges: readonly RangeRequest[];
-  readonly attemptMs: number;
+  readonly attemptMs?: number | undefined;
 }
 
 interface Write {
   readonly txn: TxnRequest;
+  /**
+   * Two writes that share one of these strings are never put into the same transaction. All keys
+   * that a transaction creates have the same create revision, so two new claims of one lock would
+   * have no order.
+   */
   readonly conflicts: readonly string[];
-  readonly attemptMs: number;
-  readonly signal: AbortSignal | undefined;
+  readonly attemptMs?: number;
+  /**
+   * Once it aborts, the write is not attempted again. The result is still awaited, because the
+   * caller has to know whether a key was created.
+   */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Reads and writes that a majority confirms. Those of one tick share one request to etcd. */
 export class Transactions {
   readonly #calls: Calls;
   readonly #reads: Batch<Read, ReadResult>;
-  readonly #writes: Batch<Write, WriteResult>;
+  readonly writes: Batch<Write, WriteResult>;
 
   constructor(calls: Calls, clock: Clock) {
     this.#calls = calls;
@@ -60,7 +69,7 @@ export class Transactions {
       send: this.#sendReads,
       conflicts: ({ ranges }) => (ranges.some(isLong) ? [LONG] : []),
     });
-    this.#writes = new Batch({
+    this.writes = new Batch({
       ...common,
       itemsMax: WRITES_MAX,
       send: this.#sendWrites,
@@ -69,22 +78,8 @@ export class Transactions {
   }
 
   /** Reads at most three ranges. A transaction that only reads costs the cluster no write. */
-  read(ranges: readonly RangeRequest[], attemptMs = ATTEMPT_MS): Promise<ReadResult> {
-    return this.#reads.add({ ranges, attemptMs }, undefined);
-  }
-
-  /**
-   * `conflicts`: two writes that share one of these strings are never put into the same
-   * transaction. All keys that a transaction creates have the same create revision, so two new
-   * claims of one lock would have no order. `signal`: once it aborts, the write is not attempted
-   * again. The result is still awaited, because the caller has to know whether a key was created.
-   */
-  write(
-    txn: TxnRequest,
-    conflicts: readonly string[],
-    { attemptMs = ATTEMPT_MS, signal }: { attemptMs?: number; signal?: AbortSignal | undefined } = {},
-  ): Promise<WriteResult> {
-    return this.#writes.add({ txn, conflicts, attemptMs, signal }, undefined);
+  read(ranges: readonly RangeRequest[], attemptMs?: number): Promise<ReadResult> {
+    return this.#reads.add({ ranges, attemptMs });
   }
 
   readonly #sendReads: Send<Read, ReadResult> = async (ops) => {
@@ -125,8 +120,8 @@ function verdictOn(error: unknown): FailureVerdict {
   return isDefinite(error) ? 'alone' : 'fail';
 }
 
-const shortest = (ops: readonly { readonly attemptMs: number }[]): number =>
-  Math.min(...ops.map((op) => op.attemptMs));
+const shortest = (ops: readonly (Read | Write)[]): number =>
+  Math.min(...ops.map((op) => op.attemptMs ?? ATTEMPT_MS));
 
 function seenIn(reply: TxnReply): { revision: bigint; term: number } {
   return { revision: BigInt(reply.header.revision), term: Number(reply.header.raft_term) };
