@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
-import type { ClaimOutcome, ClaimRequest, Waiter } from '../../store/store.ts';
-import { type Instant, instant } from '../../store/validity.ts';
+import type { ClaimOutcome, ClaimRequest } from '../../store/store.ts';
+import type { Instant } from '../../store/validity.ts';
 import {
   asUnknownIfStanding,
   checkCompatible,
@@ -10,9 +10,8 @@ import {
   judge,
 } from '../shared/claim-order.ts';
 import { isNoNode } from './calls.ts';
-import { Claim } from './claim.ts';
+import type { Claim } from './claim.ts';
 import type { ClaimTable } from './claim-table.ts';
-import type { Connection } from './connection.ts';
 import type { LocksTree } from './locks-tree.ts';
 import { nodePrefix } from './node-name.ts';
 import { Queue } from './queue.ts';
@@ -24,28 +23,18 @@ import type { Count } from './transactions.ts';
 const POLL_MS = 1_000;
 /** How soon a watched claim asks again. The interval grows with the number of claims of the store. */
 const ASK_AGAIN_MS = { min: 10_000, max: 60_000, each: 10 };
-const TRIES = 4;
 
-/** `claim`: entering the queue, asking again, and recovering from a lost reply. */
+/** The steps of `claim`: entering the queue, asking again, and recovering from a lost reply. */
 export class Claims {
   readonly #clock: Clock;
-  readonly #connection: Connection;
   readonly #tree: LocksTree;
   readonly #table: ClaimTable;
   readonly #removal: Removal;
   readonly #queueMax: number;
   readonly #shortcuts: QueueShortcuts;
 
-  constructor(
-    clock: Clock,
-    connection: Connection,
-    tree: LocksTree,
-    table: ClaimTable,
-    removal: Removal,
-    queueMax: number,
-  ) {
+  constructor(clock: Clock, tree: LocksTree, table: ClaimTable, removal: Removal, queueMax: number) {
     this.#clock = clock;
-    this.#connection = connection;
     this.#tree = tree;
     this.#table = table;
     this.#removal = removal;
@@ -53,38 +42,8 @@ export class Claims {
     this.#shortcuts = new QueueShortcuts(table, queueMax);
   }
 
-  async claim(
-    request: ClaimRequest,
-    signal: AbortSignal | undefined,
-    waiter: Waiter | undefined,
-  ): Promise<ClaimOutcome> {
-    const sent = instant(this.#clock);
-    // A connected session is used without another promise: each one shows in `bench/zookeeper`.
-    const usable = signal?.aborted === true ? null : this.#connection.usable;
-    const session = usable ?? (await this.#connection.ready(signal));
-    const claim =
-      this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
-    if (claim.session !== session) claim.restartIn(session);
-    claim.isLeaving = false;
-    if (waiter !== undefined) claim.waiter = waiter;
-    const { key, isGranted, node } = claim;
-    // The claim of a holder does not wait for its turn.
-    const turn = isGranted ? null : session.limiter.begin({ key, isQueued: node !== null, signal });
-    const end = turn instanceof Promise ? await turn : turn;
-    try {
-      for (let tries = 1; tries <= TRIES; tries += 1) {
-        const found = this.#table.has(claim) ? await this.#askAgain(claim, request, sent) : null;
-        const outcome = found ?? (await this.#enter(claim, request, sent, signal));
-        if (outcome !== null) return outcome;
-      }
-    } finally {
-      end?.();
-    }
-    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
-  }
-
   /** `null`: the claim is not in the queue. */
-  async #askAgain(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
+  async askAgain(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
     // The reply to its create was lost. Its node is found by the id and the session.
     if (claim.node === null && !(await this.#removal.find(claim))) return null;
     const { transactions } = claim.session;
@@ -121,15 +80,13 @@ export class Claims {
    * Makes a new claim. `null`: the lock had no node yet, or the claim's node was removed at once.
    * Try again.
    */
-  async #enter(
+  async enter(
     claim: Claim,
     request: ClaimRequest,
     sent: Instant,
     signal: AbortSignal | undefined,
   ): Promise<ClaimOutcome | null> {
     const { session, lock, id } = claim;
-    // Other stores may share the session, which would keep alive what a closed store leaves behind.
-    if (this.#connection.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
     // A claim that was evicted may enter again in another mode.
     claim.mode = request.mode;
     claim.fenceAbove = request.fenceAbove;

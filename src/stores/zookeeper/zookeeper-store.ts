@@ -20,7 +20,7 @@ import { Turns } from '../../util/turns.ts';
 import { claimKey } from '../shared/claim-map.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
-import type { Claim } from './claim.ts';
+import { Claim } from './claim.ts';
 import { ClaimTable } from './claim-table.ts';
 import { Claims } from './claims.ts';
 import type { Acl, ZookeeperClient } from './client.ts';
@@ -30,9 +30,11 @@ import { listNames, readClaims, type Times } from './inspect.ts';
 import { LockWatch } from './lock-watch.ts';
 import { LocksTree } from './locks-tree.ts';
 import { Removal } from './removal.ts';
+import type { EndRequest } from './request-limiter.ts';
 import type { Session } from './session.ts';
 
 const CLOSE_MS = 1_000;
+const TRIES = 4;
 
 /** The options of a ZooKeeper store. Programs that share locks must agree on the root. */
 export interface ZookeeperStoreOptions {
@@ -105,18 +107,41 @@ class ZookeeperStore implements Store {
     this.#tree = tree;
     this.#connection = new Connection(client, clock, (session) => this.#onSessionChange(session));
     this.#removal = new Removal(this.#connection, tree, this.#table);
-    this.#claims = new Claims(clock, this.#connection, tree, this.#table, this.#removal, queueMax);
+    this.#claims = new Claims(clock, tree, this.#table, this.#removal, queueMax);
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     this.#assertOpen();
     const turn = this.#turns.begin(claimKey(request));
-    const end = turn instanceof Promise ? await turn : turn;
+    const endTurn = turn instanceof Promise ? await turn : turn;
+    let endRequest: EndRequest | null = null;
     try {
-      return await this.#claims.claim(request, signal, waiter);
+      const sent = instant(this.#clock);
+      // A connected session is used without another promise: each one shows in `bench/zookeeper`.
+      const usable = signal?.aborted === true ? null : this.#connection.usable;
+      const session = usable ?? (await this.#connection.ready(signal));
+      const claim =
+        this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
+      if (claim.session !== session) claim.restartIn(session);
+      claim.isLeaving = false;
+      if (waiter !== undefined) claim.waiter = waiter;
+      const { key, isGranted, node } = claim;
+      // The claim of a holder does not wait for its turn.
+      const sending = isGranted ? null : session.limiter.begin({ key, isQueued: node !== null, signal });
+      endRequest = sending instanceof Promise ? await sending : sending;
+      for (let tries = 1; tries <= TRIES; tries += 1) {
+        const found = this.#table.has(claim) ? await this.#claims.askAgain(claim, request, sent) : null;
+        if (found !== null) return found;
+        // Other stores may share the session, which would keep alive what a closed store leaves behind.
+        this.#assertOpen();
+        const outcome = await this.#claims.enter(claim, request, sent, signal);
+        if (outcome !== null) return outcome;
+      }
     } finally {
-      end();
+      endRequest?.();
+      endTurn();
     }
+    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
