@@ -84,7 +84,7 @@ describe.concurrent('leases', () => {
     expect(new Set(granted)).toEqual(new Set([3]));
   });
 
-  it('a hold of permits has a longer lease until its first renewal, so that a rate limit is exact', async () => {
+  it('a hold of permits has a longer lease until its first renewal: a rate limit is exact', async () => {
     const { client, granted } = grantsOf(cluster.client());
     const hold = await open(client).semaphore('whole-permits', { permits: 2 }).acquire({ ttlMs: 3_000 });
     expect(granted).toEqual([4]);

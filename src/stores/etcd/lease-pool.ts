@@ -63,10 +63,10 @@ export class LeasePool {
   }
 
   /**
-   * The lease for a claim that is renewed: the shared one, or its own if there is no shared one. The
-   * request that moves the claim may arrive although its answer and the keep-alive are lost. The core
-   * then trusts the claim for as long as before, but for `ttlMs` at most. So the claim is moved only
-   * to a lease that lasts as long already. `prove`: as for `extend`.
+   * The lease for a claim that is renewed: the shared one, or its own if there is no shared one.
+   * The request that moves the claim may arrive although its answer and the keep-alive are lost.
+   * The core then trusts the claim for as long as before, but for `ttlMs` at most. So the claim is
+   * moved only to a lease that lasts as long already. `prove`: as for `extend`.
    */
   async forKeeping(own: Lease, ttlMs: number, prove: () => Promise<number>): Promise<Lease> {
     const sent = instant(this.#clock);
@@ -90,7 +90,7 @@ export class LeasePool {
     return await this.#grantKept(pair, seconds);
   }
 
-  /** Extends a lease. `prove` resolves to the term of a transaction, without which it does not count. */
+  /** Extends a lease. `prove`: sends a transaction, and resolves to its term. */
   async extend(lease: Lease, prove: () => Promise<number>): Promise<void> {
     const [alive, term] = await Promise.all([this.keepAlive(lease), prove()]);
     lease.see(term);
@@ -185,9 +185,9 @@ export interface LeaseTime {
 }
 
 /**
- * A whole second more would delay every waiter behind a killed holder by that second. So a new hold
- * may have a little less than its TTL until its first renewal. `isWhole`: for a claim that may never
- * be renewed and must not end early. Its lease is longer instead.
+ * A second more would delay every waiter behind a killed holder by that second. So a new hold may
+ * have a little less than its TTL until its first renewal. `isWhole`: for a claim that may never be
+ * renewed and must not end early. Its lease is longer instead.
  */
 export function leaseTime(ttlMs: number, isWhole = false): LeaseTime {
   const shareMs = Math.min(ttlMs * SHARE_PART, SHARE_MAX_MS);

@@ -132,7 +132,7 @@ class ZookeeperStore implements Store {
       for (let tries = 1; tries <= TRIES; tries += 1) {
         const found = this.#table.has(claim) ? await this.#claims.askAgain(claim, request, sent) : null;
         if (found !== null) return found;
-        // Other stores may share the session, which would keep alive what a closed store leaves behind.
+        // Other stores may share the session, and keep alive what a closed store leaves behind.
         this.#assertOpen();
         const outcome = await this.#claims.enter(claim, request, sent, signal);
         if (outcome !== null) return outcome;
