@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { LocalWaiters } from '../../src/stores/mysql/local-waiters.ts';
 import type { LockRow, Queued } from '../../src/stores/mysql/lock-row.ts';
 import { Poller } from '../../src/stores/mysql/poller.ts';
+import { RowQueue } from '../../src/stores/mysql/queue.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 const STORES = 5;
@@ -13,40 +13,41 @@ async function readsPerTurn(turnMs: number): Promise<number> {
   let reads = 0;
   const nowUs = (): number => Math.round(clock.monotonicMs() * 1_000);
   const mode = { kind: 'exclusive' } as const;
-  const stores = Array.from({ length: STORES }, () => new LocalWaiters(clock));
   let queue: Queued[] = Array.from({ length: 2 * TURNS }, (_, n) => {
-    const store = stores[n % STORES];
-    store?.add({ name: 'x', id: `${n}` });
-    return { id: `${n}`, mode, tag: store?.tag ?? '', seenAtUs: 0, note: '' };
+    return { id: `${n}`, mode, tag: `store ${n % STORES}`, seenAtUs: 0, note: '' };
   });
   let row: LockRow;
   const handOn = (): void => {
     const [next, ...rest] = queue;
     queue = rest;
-    const times = { grantedAtUs: nowUs(), expiresAtUs: nowUs() + 60_000_000, ttlMs: 60_000 };
-    const holds = [{ id: next?.id ?? '', mode, fence: 1n, note: '', ...times }];
-    row = { name: 'x', version: next?.id ?? '', fence: 1n, holds, queue, size: 0, changedAtUs: nowUs() };
+    const id = next?.id ?? '';
+    const hold = { id, mode, fence: 1n, note: '', grantedAtUs: nowUs(), ttlMs: 60_000 };
+    const holds = [{ ...hold, expiresAtUs: nowUs() + 60_000_000 }];
+    const times = { nowUs: nowUs(), changedAtUs: nowUs() };
+    row = { name: 'x', version: id, fence: 1n, floor: 0n, holds, queue, ...times };
   };
-  const pollers = stores.map((waiters) => {
-    const read = async () => {
+  const pollers = Array.from({ length: STORES }, (_, n) => {
+    const tag = `store ${n}`;
+    const look = async () => {
       reads += 1;
       const alive = row.queue.map((waiting) => ({ ...waiting, seenAtUs: nowUs() }));
-      return [{ row: { ...row, queue: alive }, nowUs: nowUs(), floor: 0n }];
+      const read = { ...row, queue: alive, nowUs: nowUs() };
+      poller.onLook(new RowQueue(read, { tag, leftovers: new Set() }));
     };
-    return new Poller({ clock, waiters, events: () => null, read, keep: () => {} });
+    const poller: Poller = new Poller({ clock, tag, look });
+    return { poller, look };
   });
   handOn();
-  for (const poller of pollers)
-    poller.open({ onUp: () => {}, onDown: () => {}, onEnd: () => {}, onMessage: () => {} });
+  // Each has a waiter, whose claim was the first look.
+  for (const { look } of pollers) await look();
   const advance = async (): Promise<void> => {
     for (let ms = 0; ms < turnMs; ms += 1) await clock.advance(1);
     handOn();
   };
-  // After some turns each store knows how long a turn is.
   for (let turn = 0; turn < 10; turn += 1) await advance();
   const before = reads;
   for (let turn = 10; turn < TURNS; turn += 1) await advance();
-  for (const poller of pollers) poller.close();
+  for (const { poller } of pollers) await poller.close();
   return (reads - before) / (TURNS - 10);
 }
 

@@ -1,5 +1,6 @@
 import type { Mode } from '../../store/store.ts';
 import { columnsOf, modeOf } from '../shared/mode-columns.ts';
+import type { Row } from './connection.ts';
 
 /** A claim that holds the lock. Times are microseconds of the server's clock. */
 export interface Hold {
@@ -23,47 +24,33 @@ export interface Queued {
   readonly note: string;
 }
 
-/** The row of one lock. It does not exist while its version is `null`. */
+/** The row of one lock as it was read. It does not exist while its version is `null`. */
 export interface LockRow {
   readonly name: string;
   /** Changes with every write of the row. */
   readonly version: string | null;
+  /** The server's time when the row was read. */
+  readonly nowUs: number;
+  /** Every new fence must exceed this. */
+  readonly floor: bigint;
   /** The greatest fence that was given for this lock. */
   readonly fence: bigint;
   readonly holds: readonly Hold[];
   readonly queue: readonly Queued[];
-  /** About how long its claims are as text. */
-  readonly size: number;
   /** When the lock was last in use, or later. */
   readonly changedAtUs: number;
 }
 
-/** A row, the server's time when it was read, and the bound that every new fence must exceed. */
-export interface RowReading {
-  readonly row: LockRow;
-  readonly nowUs: number;
-  readonly floor: bigint;
-}
-
-type HoldText = [
-  id: string,
-  count: number,
-  fence: string,
-  granted: number,
-  ends: number,
-  ttl: number,
-  note: string,
-];
-type QueuedText = [id: string, count: number, tag: string, seenAtUs: number, note: string];
+type HoldText = [string, number, string, number, number, number, string];
+type QueuedText = [string, number, string, number, string];
 
 /** Claims as text, for a column of the row. */
 export function encodeClaims(holds: readonly Hold[], queue: readonly Queued[]): string {
-  const of = columnsOf((holds[0] ?? queue[0])?.mode ?? { kind: 'exclusive' }).of;
-  const holdTexts = holds.map(
-    ({ id, mode, fence, grantedAtUs, expiresAtUs, ttlMs, note }): HoldText => [
-      ...([id, columnsOf(mode).count, `${fence}`, grantedAtUs, expiresAtUs, ttlMs, note] as const),
-    ],
-  );
+  const { of } = columnsOf((holds[0] ?? queue[0])?.mode ?? { kind: 'exclusive' });
+  const holdTexts = holds.map(({ id, mode, fence, grantedAtUs, expiresAtUs, ttlMs, note }) => {
+    const { count } = columnsOf(mode);
+    return [id, count, `${fence}`, grantedAtUs, expiresAtUs, ttlMs, note] satisfies HoldText;
+  });
   const queuedTexts = queue.map(
     ({ id, mode, tag, seenAtUs, note }): QueuedText => [id, columnsOf(mode).count, tag, seenAtUs, note],
   );
@@ -73,11 +60,49 @@ export function encodeClaims(holds: readonly Hold[], queue: readonly Queued[]): 
 export function decodeClaims(text: string): Pick<LockRow, 'holds' | 'queue'> {
   const [of, holds, queue] = JSON.parse(text) as [number, HoldText[], QueuedText[]];
   return {
-    holds: holds.map(([id, count, fence, grantedAtUs, expiresAtUs, ttlMs, note]) => ({
-      ...{ id, mode: modeOf({ count, of }), fence: BigInt(fence), grantedAtUs, expiresAtUs, ttlMs, note },
-    })),
-    queue: queue.map(([id, count, tag, seenAtUs, note]) => ({
-      ...{ id, mode: modeOf({ count, of }), tag, seenAtUs, note },
-    })),
+    holds: holds.map(([id, count, fence, grantedAtUs, expiresAtUs, ttlMs, note]) => {
+      const mode = modeOf({ count, of });
+      return { id, mode, fence: BigInt(fence), grantedAtUs, expiresAtUs, ttlMs, note };
+    }),
+    queue: queue.map(([id, count, tag, seenAtUs, note]) => {
+      return { id, mode: modeOf({ count, of }), tag, seenAtUs, note };
+    }),
   };
+}
+
+const text = (value: unknown): string => (Buffer.isBuffer(value) ? value.toString() : String(value));
+
+/** From a row of `READ` or `LIST`. */
+export function decodeRow(columns: Row): LockRow {
+  const [now, floor, name, version, fence, holder, granted, expires, ttlMs, note, queue] = columns;
+  const claims = decodeClaims(queue === null ? '[0,[],[]]' : text(queue));
+  const alone: Hold = {
+    id: text(holder),
+    mode: { kind: 'exclusive' },
+    fence: BigInt(text(fence ?? 0)),
+    grantedAtUs: Number(granted),
+    expiresAtUs: Number(expires),
+    ttlMs: Number(ttlMs),
+    note: text(note),
+  };
+  return {
+    name: text(name),
+    version: version === null ? null : text(version),
+    nowUs: Number(now),
+    floor: BigInt(text(floor)),
+    fence: alone.fence,
+    holds: holder === null ? claims.holds : [alone, ...claims.holds],
+    queue: claims.queue,
+    changedAtUs: alone.expiresAtUs,
+  };
+}
+
+/** A row as `WRITE` takes it: which one it was, and what it becomes. */
+export function encodeRow({ name, version, nowUs, floor, fence, holds, queue }: LockRow, next: string) {
+  const alone = holds.find(({ mode }) => mode.kind === 'exclusive');
+  const beside = holds.filter((hold) => hold !== alone);
+  const json = beside.length + queue.length === 0 ? null : encodeClaims(beside, queue);
+  const { id = null, grantedAtUs = nowUs, expiresAtUs = nowUs, ttlMs = 0, note = '' } = alone ?? {};
+  const columns = [id, grantedAtUs, expiresAtUs, ttlMs, note, json];
+  return [name, version, next, `${floor}`, `${fence}`, ...columns];
 }

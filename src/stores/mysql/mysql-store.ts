@@ -4,8 +4,7 @@ import type { Store } from '../../store/store.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { ServerQueueStore } from '../shared/server-queue-store.ts';
 import type { Connector } from './connection.ts';
-import { LeaseTable } from './lease-table.ts';
-import { RowServer } from './row-server.ts';
+import { MysqlServer } from './mysql-server.ts';
 import { Schema } from './schema.ts';
 
 /** What of a MySQL store can be set. Programs that share locks must agree on the prefix. */
@@ -28,13 +27,13 @@ export interface MysqlStoreOptions {
 /** Throws `InvalidArgumentError` for an option that cannot be used. */
 export function leaseStore(connector: Connector, options: MysqlStoreOptions): Store {
   const { clock = systemClock, migrate = true, connections = 2 } = options;
-  const tableOptions = {
+  const server = new MysqlServer({
     clock,
+    connector,
     schema: new Schema(options.prefix),
     migrates: migrate,
     connections: checkCount('connections', connections, 1, 16),
     queueMax: queueMaxOf(options),
-  };
-  const server = new RowServer(clock, (view) => new LeaseTable(connector, view, tableOptions));
+  });
   return new ServerQueueStore(server, clock);
 }

@@ -11,19 +11,19 @@ const NUMBER = 'CAST(? AS SIGNED)';
 
 /** An exclusive claim of a lock without other claims. `LAST_INSERT_ID` carries the fence back. */
 const CLAIM = `UPDATE holdfast_locks
-  SET fence = LAST_INSERT_ID(GREATEST(fence + 1, ${NUMBER} + 1, ${NOW})), holder = ?, granted_at = ${NOW},
-    expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?, version = ${NUMBER}
+  SET version = ${NUMBER}, fence = LAST_INSERT_ID(GREATEST(fence + 1, ${NUMBER} + 1, ${NOW})), holder = ?,
+    granted_at = ${NOW}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?
   WHERE name = ? AND queue IS NULL AND (holder IS NULL OR expires_at <= ${NOW})`;
 
 /** For the claim that holds alone, whether others wait or not. */
 const RENEW = `UPDATE holdfast_locks
-  SET expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = COALESCE(?, note),
-    version = ${NUMBER}
+  SET version = ${NUMBER}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER},
+    note = COALESCE(?, note)
   WHERE name = ? AND holder = ? AND expires_at > ${NOW}`;
 
 /** For the claim that holds alone, while nobody waits. */
 const RELEASE = `UPDATE holdfast_locks
-  SET holder = NULL, expires_at = ${NOW}, note = '', version = ${NUMBER}
+  SET version = ${NUMBER}, holder = NULL, expires_at = ${NOW}, note = ''
   WHERE name = ? AND holder = ? AND queue IS NULL AND expires_at > ${NOW}`;
 
 /**
@@ -46,7 +46,7 @@ const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.gr
 const FAIL = '9223372036854775807 + n.version + 1';
 
 /**
- * Takes a JSON array of rows, as `writtenRow` of `lease-statement.ts` makes them. Writes all of them, or
+ * Takes a JSON array of rows, as `encodeRow` of `lock-row.ts` makes them. Writes all of them, or
  * fails with error 1690 and writes none: when one of them has another version by now, or when the floor
  * has risen, which a fence for a pruned row must not be below. The rows are locked in the order in
  * which they are given, which is that of their names, so that two such statements do not wait for each other.

@@ -6,8 +6,8 @@ export interface PruneTimerOptions {
   readonly rowsForImmediatePrune?: number;
   /**
    * Deletes the rows of unused locks. `isAfterMany`: called because many rows are new.
-   * Resolves to true when more rows may become unused soon. Must not reject; a failed prune is repeated
-   * after the next new rows.
+   * Resolves to true when more rows may become unused soon. A failed prune is repeated after the next
+   * new rows: it does not matter when.
    */
   prune(isAfterMany: boolean): Promise<boolean>;
 }
@@ -64,7 +64,7 @@ export class PruneTimer {
     this.#isSoon = false;
     this.#isRunning = true;
     this.#made = 0;
-    const hasMoreLater = await this.#prune(wasSoon);
+    const hasMoreLater = await this.#prune(wasSoon).catch(() => false);
     this.#isRunning = false;
     if (this.#made >= ROWS_FOR_SOON) this.#start(this.#made >= this.#rowsForImmediatePrune ? 0 : SOON_MS);
     else if (this.#made > 0 || hasMoreLater) this.#start(LATER_MS);
