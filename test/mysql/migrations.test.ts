@@ -2,8 +2,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { Connection } from '../../src/stores/mysql/connection.ts';
 import { connectorOf } from '../../src/stores/mysql/connector.ts';
-import { appliedIn, migrate } from '../../src/stores/mysql/migrate.ts';
-import { type Migration, Schema } from '../../src/stores/mysql/schema.ts';
+import { Schema } from '../../src/stores/mysql/schema.ts';
+import type { Migration } from '../../src/stores/shared/migrated-schema.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { LeaseStage } from './support/lease-stage.ts';
 
@@ -27,8 +27,12 @@ class LaterSchema extends Schema {
       'ALTER TABLE holdfast_locks ADD INDEX later_index (later);',
       "INSERT IGNORE INTO holdfast_migrations (id, name) VALUES (2, '0002-later');",
     ];
-    return [...super.migrations, { id: 2, statements }];
+    return [...super.migrations, { id: 2, name: '0002-later', text: statements.join('\n') }];
   }
+}
+
+class ImpatientSchema extends Schema {
+  protected override readonly waitMs = 1_000;
 }
 
 async function count(connection: Connection, variable: string): Promise<number> {
@@ -38,22 +42,22 @@ async function count(connection: Connection, variable: string): Promise<number> 
 describe('migrations', () => {
   it('that were applied are not run again', async () => {
     const connection = await connect(await stage.server.createDatabase());
-    await migrate(connection, new Schema());
+    await new Schema().migrate(connection);
     const before = await count(connection, 'Com_create_table');
-    await migrate(connection, new LaterSchema());
+    await new LaterSchema().migrate(connection);
     expect((await count(connection, 'Com_create_table')) - before).toBe(0);
-    expect(await appliedIn(connection, new Schema())).toBe(2);
+    expect(await new Schema().applied(connection)).toBe(2);
     // A program of this version finds all that it needs.
-    await migrate(connection, new Schema());
+    await new Schema().migrate(connection);
   });
 
   it('that were interrupted go on where they ended', async () => {
     const connection = await connect(await stage.server.createDatabase());
-    await migrate(connection, new Schema());
+    await new Schema().migrate(connection);
     await connection.run('ALTER TABLE holdfast_locks ADD COLUMN later INT NOT NULL DEFAULT 1');
-    expect(await appliedIn(connection, new Schema())).toBe(1);
-    await migrate(connection, new LaterSchema());
-    expect(await appliedIn(connection, new Schema())).toBe(2);
+    expect(await new Schema().applied(connection)).toBe(1);
+    await new LaterSchema().migrate(connection);
+    expect(await new Schema().applied(connection)).toBe(2);
     const { rows } = await connection.run("SHOW INDEX FROM holdfast_locks WHERE Key_name = 'later_index'");
     expect(rows).toHaveLength(1);
   });
@@ -61,15 +65,15 @@ describe('migrations', () => {
   it('are not run beside a process that runs them and takes long', async () => {
     const url = await stage.server.createDatabase();
     const [slow, waiting] = [await connect(url), await connect(url)];
-    const schema = new Schema();
+    const schema = new ImpatientSchema();
     await slow.run(`SELECT GET_LOCK(${schema.migrationLock}, 0)`);
-    await expect(migrate(waiting, schema, 1_000)).rejects.toMatchObject({
+    await expect(schema.migrate(waiting)).rejects.toMatchObject({
       code: 'STORE',
       applied: 'no',
       message: expect.stringContaining('migrating'),
     });
-    expect(await appliedIn(waiting, schema)).toBe(0);
+    expect(await schema.applied(waiting)).toBe(0);
     await slow.run(`SELECT RELEASE_LOCK(${schema.migrationLock})`);
-    await migrate(waiting, schema, 1_000);
+    await schema.migrate(waiting);
   });
 });

@@ -1,8 +1,12 @@
 import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
-import { onAbort } from '../../util/abort.ts';
-import { LimitedConnection, type LimitedDriver } from '../shared/limited-connection.ts';
-import { failureOf, notBegun, notSent, unanswered } from './failure.ts';
+import {
+  LimitedConnection,
+  type LimitedDriver,
+  type OpenLimits,
+  STATEMENT_MS,
+} from '../shared/limited-connection.ts';
+import { failures } from './failure.ts';
 
 export type Value = string | number | null;
 export type Row = readonly unknown[];
@@ -35,11 +39,6 @@ export interface DriverConnection {
 /** Makes a connection like those of the user's pool or URL. It connects by itself. */
 export type Connector = () => Promise<DriverConnection>;
 
-/** How long connecting may take. */
-const CONNECT_MS = 5_000;
-/** No statement of ours waits for long, so one that takes this long will never answer. */
-const STATEMENT_MS = 10_000;
-
 /** How long the server lets a statement wait for a row that another transaction has locked. */
 export const LOCK_WAIT_MS = 3_000;
 
@@ -54,6 +53,11 @@ const SET_UP = [
   'SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ',
 ];
 
+export interface ConnectionOptions extends OpenLimits {
+  /** Also a server that the store cannot use, only to look at it. */
+  readonly anyServer?: boolean;
+}
+
 /**
  * One connection that only this store uses. When it breaks, or when a statement takes too long, it
  * ends for good, and another has to be opened.
@@ -62,30 +66,20 @@ export class Connection extends LimitedConnection<OwnDriver> {
   /**
    * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server
    * is read only, and with an `UnsupportedError` when it is too old or the library is missing.
-   * `anyServer`: also a server that the store cannot use, only to look at it. `signal`: ends the
-   * attempt, and destroys the connection that is being opened.
    */
   static async open(
     connector: Connector,
     clock: Clock,
     onClose: () => void,
-    { anyServer = false, signal }: { anyServer?: boolean; signal?: AbortSignal } = {},
+    options: ConnectionOptions = {},
   ): Promise<Connection> {
     const driver = new OwnDriver(await connector(), () => connection.end() && onClose());
-    const connection = new Connection(driver, clock, { failureOf, unanswered });
-    const stopListening = onAbort(signal, () => connection.destroy());
-    try {
-      if (signal?.aborted) throw notSent('the store is closed');
-      await connection.limited(driver.connected, CONNECT_MS);
-      for (const text of SET_UP) await connection.run(text);
-      if (!anyServer) await connection.#checkServer();
-      return connection;
-    } catch (error) {
-      connection.destroy();
-      throw error instanceof UnsupportedError ? error : notBegun(error);
-    } finally {
-      stopListening();
-    }
+    const connection = new Connection(driver, clock, failures);
+    return await connection.opened(async () => {
+      await driver.connected;
+      for (const text of SET_UP) await driver.run(text, []);
+      if (options.anyServer !== true) await checkServer(driver);
+    }, options);
   }
 
   /**
@@ -93,17 +87,8 @@ export class Connection extends LimitedConnection<OwnDriver> {
    * next. After `limitMs` the connection is given up.
    */
   run(sql: string, values: readonly Value[] = [], limitMs = STATEMENT_MS): Promise<Result> {
-    if (!this.isOpen) return Promise.reject(notSent('the connection is closed'));
+    if (!this.isOpen) return Promise.reject(failures.notSent('the connection is closed'));
     return this.limited(this.driver.run(sql, values), limitMs);
-  }
-
-  async #checkServer(): Promise<void> {
-    const { rows } = await this.run('SELECT VERSION(), @@GLOBAL.read_only');
-    const [version, readOnly] = rows[0] ?? [];
-    if (!isSupported(String(version)))
-      throw new UnsupportedError(`MySQL 8 or MariaDB 10.6 or newer is needed; this is ${String(version)}`);
-    if (Number(readOnly) !== 0)
-      throw failureOf(new Error('this server is a replica, or is set to be read only'));
   }
 }
 
@@ -126,18 +111,18 @@ class OwnDriver implements LimitedDriver {
     connection.stream.on('close', onEnd);
   }
 
-  run(sql: string, values: readonly Value[]): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      const callback: Callback = (error, answer) => {
-        if (error == null) resolve(resultOf(answer));
-        else {
-          reject(error);
-          if ((error as { fatal?: unknown }).fatal === true) this.#onEnd();
-        }
-      };
-      if (values.length === 0) this.#connection.query({ sql }, callback);
-      else this.#connection.execute({ sql, values }, callback);
-    });
+  async run(sql: string, values: readonly Value[]): Promise<Result> {
+    const connection = this.#connection;
+    try {
+      return await new Promise((resolve, reject) => {
+        const callback: Callback = (error, answer) => (error ? reject(error) : resolve(resultOf(answer)));
+        if (values.length === 0) connection.query({ sql }, callback);
+        else connection.execute({ sql, values }, callback);
+      });
+    } catch (error) {
+      if ((error as { fatal?: unknown }).fatal === true) this.#onEnd();
+      throw error;
+    }
   }
 
   setKeepAlive(isKept: boolean): void {
@@ -154,6 +139,14 @@ class OwnDriver implements LimitedDriver {
   destroy(): void {
     this.#connection.stream.destroy();
   }
+}
+
+async function checkServer(driver: OwnDriver): Promise<void> {
+  const { rows } = await driver.run('SELECT VERSION(), @@GLOBAL.read_only', []);
+  const [version, readOnly] = rows[0] ?? [];
+  if (!isSupported(String(version)))
+    throw new UnsupportedError(`MySQL 8 or MariaDB 10.6 or newer is needed; this is ${String(version)}`);
+  if (Number(readOnly) !== 0) throw new Error('this server is a replica, or is set to be read only');
 }
 
 function resultOf(answer: Answer | undefined): Result {

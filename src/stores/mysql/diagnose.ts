@@ -30,7 +30,6 @@ import {
 export interface DiagnosedStore {
   readonly connector: Connector;
   readonly schema: Schema;
-  readonly migrates: boolean;
   /** How many connections one process opens at most. */
   readonly connections: number;
 }
@@ -62,7 +61,7 @@ export async function diagnose(store: DiagnosedStore, context: DiagnoseContext):
 }
 
 function checksOf(
-  { schema, migrates, connections }: DiagnosedStore,
+  { schema, connections }: DiagnosedStore,
   context: DiagnoseContext,
   connection: Connection,
   facts: Facts,
@@ -82,7 +81,7 @@ function checksOf(
     { check: 'mysql-timeouts', run: () => judgeTimeouts(facts) },
     { check: 'mysql-lock-wait', run: () => judgeLockWait(context.commandMs) },
     { check: 'clock-difference', run: () => checkClock(context, time) },
-    { check: 'mysql-migrations', run: () => checkMigrations(connection, schema, migrates) },
+    { check: 'mysql-migrations', run: () => checkMigrations(connection, schema) },
   ];
   // A read-only server refuses the statements of this check, whatever the privileges are.
   if (isWritable(facts))

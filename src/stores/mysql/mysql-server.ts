@@ -14,9 +14,8 @@ import type {
 import { type Claims, claimsBatch, type Operation } from './claims.ts';
 import { Connection } from './connection.ts';
 import { type DiagnosedStore, diagnose } from './diagnose.ts';
-import { failureOf } from './failure.ts';
+import { failures } from './failure.ts';
 import { listNames } from './inspect.ts';
-import { isMigrated, migrate } from './migrate.ts';
 import { Poller } from './poller.ts';
 import { pruneTimer } from './pruner.ts';
 import { type Statements, statementsFor } from './statements.ts';
@@ -56,21 +55,16 @@ export class MysqlServer implements QueueServer {
   readonly #leftovers = new Set<string>();
 
   constructor(options: MysqlServerOptions) {
-    const { clock, connector, schema, migrates, connections: max } = options;
+    const { clock, connector, schema, connections: max } = options;
     const tag = Math.floor(clock.random() * 2 ** 47).toString(36);
     this.#options = options;
     this.#statements = statementsFor(schema);
     this.#pool = new ConnectionPool({
       clock,
       max,
-      schema: {
-        migrates,
-        isMigrated: (connection) => isMigrated(connection, schema),
-        migrate: (connection) => migrate(connection, schema),
-        missing: () => schema.missing(),
-      },
+      schema,
       connect: (onClose, signal) => Connection.open(connector, clock, onClose, { signal }),
-      failureOf,
+      failureOf: failures.failureOf,
     });
     this.#claims = claimsBatch({
       clock,

@@ -30,8 +30,7 @@ export function leaseStore(connector: Connector, options: MysqlStoreOptions): St
   const server = new MysqlServer({
     clock,
     connector,
-    schema: new Schema(options.prefix),
-    migrates: migrate,
+    schema: new Schema(options.prefix, migrate),
     connections: checkCount('connections', connections, 1, 16),
     queueMax: queueMaxOf(options),
   });

@@ -2,8 +2,7 @@ import { fail, ok, unknown, type Verdict } from '../../store/finding.ts';
 import { judgePrivileges } from '../shared/privileges.ts';
 import type { Connection } from './connection.ts';
 import { errorNumberOf } from './failure.ts';
-import { appliedIn, MAY_NOT, NO_SUCH_TABLE } from './migrate.ts';
-import type { Schema } from './schema.ts';
+import { MAY_NOT, NO_SUCH_TABLE, type Schema } from './schema.ts';
 
 /** Each needs one privilege, and neither reads nor writes a row. */
 const PROBES: readonly (readonly [privilege: string, text: string])[] = [
@@ -29,28 +28,24 @@ const MAY_CREATE = `SELECT COUNT(*) FROM (
   ) own
   WHERE PRIVILEGE_TYPE = 'CREATE' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')`;
 
-export async function checkMigrations(
-  connection: Connection,
-  schema: Schema,
-  migrates: boolean,
-): Promise<Verdict> {
-  const newest = schema.migrations.at(-1)?.id ?? 0;
+export async function checkMigrations(connection: Connection, schema: Schema): Promise<Verdict> {
+  const { newest, migrates } = schema;
   const applied = await readApplied(connection, schema);
   if (applied === null)
     return unknown(
-      `this user may not read ${schema.prefix}migrations`,
+      `this user may not read ${schema.name}migrations`,
       'The store cannot tell whether its tables are those of this version, and refuses every command.',
-      `Grant SELECT on ${schema.prefix}migrations.`,
+      `Grant SELECT on ${schema.name}migrations.`,
     );
   if (applied >= newest)
     return ok(
-      `migration ${applied} of ${newest} is applied to the tables ${schema.prefix}…`,
+      `migration ${applied} of ${newest} is applied to the tables ${schema.name}…`,
       'The tables are those of this version, or of a newer one.',
     );
   const state =
     applied === 0
-      ? `there are no tables ${schema.prefix}…`
-      : `migration ${applied} of ${newest} is applied to the tables ${schema.prefix}…`;
+      ? `there are no tables ${schema.name}…`
+      : `migration ${applied} of ${newest} is applied to the tables ${schema.name}…`;
   const advice = 'Run the script that "holdfast migrations --store mysql://…" prints.';
   if (!migrates)
     return fail(
@@ -70,7 +65,7 @@ export async function checkMigrations(
 /** `null`: this user may not read it. */
 async function readApplied(connection: Connection, schema: Schema): Promise<number | null> {
   try {
-    return await appliedIn(connection, schema);
+    return await schema.applied(connection);
   } catch (error) {
     if (MAY_NOT.has(errorNumberOf(error) ?? 0)) return null;
     throw error;

@@ -1,65 +1,78 @@
-import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { migrations } from '../../generated/mysql-migrations.ts';
+import { MIGRATE_MS, MigratedSchema, type Migration } from '../shared/migrated-schema.ts';
+import type { Connection } from './connection.ts';
+import { errorNumberOf, failures } from './failure.ts';
 
-const PREFIX = /^[a-z_][a-z0-9_]{0,39}$/;
-/** The tables as the SQL files spell them. */
-const SPELLED = /\bholdfast_(?=(?:migrations|locks|floor|fences)\b)/g;
+export const NO_SUCH_TABLE = 1146;
+/** Access denied to a database, to a table or to a column; no database is chosen. */
+export const MAY_NOT = new Set([1044, 1046, 1142, 1143, 1227]);
+/** The table, the column or the index is there already. */
+const IS_THERE = new Set([1050, 1060, 1061]);
 
-export interface Migration {
-  readonly id: number;
-  /** MySQL takes one statement at a time. */
-  readonly statements: readonly string[];
-}
+/** The tables in the user's database whose names begin with a prefix. */
+export class Schema extends MigratedSchema<Connection> {
+  protected readonly waitMs: number = MIGRATE_MS;
 
-/** The tables in the user's database, and the SQL for them. */
-export class Schema {
-  readonly prefix: string;
-
-  /**
-   * Throws `InvalidArgumentError` for a prefix that is not plain, because it is put into SQL text.
-   */
-  constructor(prefix = 'holdfast_') {
-    if (typeof prefix !== 'string' || !PREFIX.test(prefix)) {
-      throw new InvalidArgumentError(
-        'prefix',
-        'must be 1 to 40 of a-z, 0-9 and _, and not begin with a digit',
-      );
-    }
-    this.prefix = prefix;
-  }
-
-  /** SQL that was written for the prefix `holdfast_`, for this one. */
-  sql(text: string): string {
-    return text.replace(SPELLED, this.prefix);
-  }
-
-  get migrations(): readonly Migration[] {
-    return migrations.map(({ id, name, text }) => {
-      const done = `INSERT IGNORE INTO holdfast_migrations (id, name) VALUES (${id}, '${name}');\n`;
-      return { id, statements: this.sql(text + done).split(/(?<=;)\n/) };
+  constructor(prefix = 'holdfast_', migrates = true) {
+    super({
+      option: 'prefix',
+      name: prefix,
+      plain: /^[a-z_][a-z0-9_]{0,39}$/,
+      rule: 'must be 1 to 40 of a-z, 0-9 and _, and not begin with a digit',
+      spelled: /\bholdfast_(?=(?:migrations|locks|floor|fences)\b)/g,
+      spelling: prefix,
+      files: migrations,
+      mark: 'INSERT IGNORE INTO holdfast_migrations',
+      place: `The database, with the prefix ${prefix},`,
+      command: 'holdfast migrations --store mysql://…',
+      migrates,
+      failures,
     });
   }
 
   /** Of all tables with this prefix in the connection's database. Names of locks end at 64 characters. */
   get migrationLock(): string {
-    return `CONCAT(LEFT(SHA1(DATABASE()), 12), ':${this.prefix}')`;
+    return `CONCAT(LEFT(SHA1(DATABASE()), 12), ':${this.name}')`;
   }
 
   /** What `migrate` does to an empty database, for teams that run their migrations themselves. */
   get script(): string {
-    return `${this.migrations.map(({ statements }) => statements.join('\n')).join('\n')}`;
+    return this.migrations.map(({ text }) => text).join('\n');
+  }
+
+  async applied(connection: Connection): Promise<number> {
+    try {
+      const { rows } = await connection.run(this.sql('SELECT MAX(id) FROM holdfast_migrations'));
+      return Number(rows[0]?.[0] ?? 0);
+    } catch (error) {
+      if (errorNumberOf(error) === NO_SUCH_TABLE) return 0;
+      throw error;
+    }
+  }
+
+  protected async begin(connection: Connection): Promise<void> {
+    const lock = `SELECT GET_LOCK(${this.migrationLock}, ${this.waitMs / 1_000})`;
+    const { rows } = await connection.run(lock, [], this.waitMs + 5_000);
+    // 0: the time is over. NULL: the server ended the wait.
+    if (Number(rows[0]?.[0]) !== 1) throw failures.notSent('another process is still migrating the tables');
   }
 
   /**
-   * The tables are missing, and may not be made here: by an option, or for the reason that the
-   * server gave.
+   * MySQL takes one statement at a time, and commits each that changes a table. A migration that was
+   * interrupted is run again from its beginning, and MySQL has no `ADD COLUMN IF NOT EXISTS`.
    */
-  missing(why?: string): UnsupportedError {
-    const reason = why === undefined ? '' : `, and this user may not make them: ${why}`;
-    return new UnsupportedError(
-      `The tables ${this.prefix}… of Holdfast are not in this database, ` +
-        `or not those of this version${reason}. ` +
-        'Have them made with what "holdfast migrations --store mysql://…" prints',
-    );
+  protected async apply(connection: Connection, { text }: Migration): Promise<void> {
+    for (const statement of text.split(/(?<=;)\n/).filter((each) => each.trim() !== ''))
+      await connection.run(statement, [], MIGRATE_MS).catch((error: unknown) => {
+        if (!IS_THERE.has(errorNumberOf(error) ?? 0)) throw error;
+      });
+  }
+
+  protected end(connection: Connection): Promise<unknown> {
+    return connection.run(`SELECT RELEASE_LOCK(${this.migrationLock})`);
+  }
+
+  protected isDenial(error: unknown): boolean {
+    return MAY_NOT.has(errorNumberOf(error) ?? 0);
   }
 }

@@ -3,7 +3,6 @@ import { ConnectionPool } from '../shared/connection-pool.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { failureOf } from './failure.ts';
-import { isMigrated, migrate } from './migrate.ts';
 import type { Schema } from './schema.ts';
 
 export interface LeasePoolOptions {
@@ -11,8 +10,6 @@ export interface LeasePoolOptions {
   readonly schema: Schema;
   /** The most connections at once. */
   readonly max: number;
-  /** Run the migrations that the schema lacks. */
-  readonly migrates: boolean;
 }
 
 /**
@@ -30,17 +27,12 @@ const SET_UP = `SELECT
 /** Connections that are set up, to a schema that is migrated. */
 export function leasePool(
   factory: ConnectionFactory,
-  { clock, schema, max, migrates }: LeasePoolOptions,
+  { clock, schema, max }: LeasePoolOptions,
 ): ConnectionPool<Connection> {
   return new ConnectionPool({
     clock,
     max,
-    schema: {
-      migrates,
-      isMigrated: (connection) => isMigrated(connection, schema),
-      migrate: (connection) => migrate(connection, schema),
-      missing: () => schema.missing(),
-    },
+    schema,
     connect: (onClose, signal) => Connection.open(factory, { clock, onClose, signal }),
     setUp: async (connection) => {
       if (connection.isDirect) await connection.run({ text: SET_UP });

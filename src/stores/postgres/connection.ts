@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock.ts';
-import { StoreError, UnsupportedError } from '../../errors.ts';
-import { onAbort } from '../../util/abort.ts';
-import { LimitedConnection } from '../shared/limited-connection.ts';
+import { UnsupportedError } from '../../errors.ts';
+import { LimitedConnection, type OpenLimits, STATEMENT_MS } from '../shared/limited-connection.ts';
 import type {
   ConnectionFactory,
   DriverConnection,
@@ -9,20 +8,12 @@ import type {
   Row,
   Statement,
 } from './driver-connection.ts';
-import { failureOf, notBegun, notSent } from './failure.ts';
+import { failures } from './failure.ts';
 
-/** How long connecting may take. */
-const CONNECT_MS = 5_000;
-/** None of the store's statements waits for locks, so one without an answer by then has failed. */
-const STATEMENT_MS = 10_000;
 export const VERSION_MIN = 12;
 
-export interface ConnectionOptions extends Partial<DriverEvents> {
+export interface ConnectionOptions extends Partial<DriverEvents>, OpenLimits {
   readonly clock: Clock;
-  /** How long opening may take; a connection that comes later is closed. Default 5 s. */
-  readonly connectMs?: number | undefined;
-  /** Ends the attempt, and destroys the connection that is being opened. */
-  readonly signal?: AbortSignal | undefined;
   /** Also a server that the store cannot use: a standby, or an old version. Only to look at it. */
   readonly anyServer?: boolean | undefined;
 }
@@ -51,19 +42,9 @@ export class Connection extends LimitedConnection<DriverConnection> {
         if (connection === null || connection.end()) onClose(reason);
       },
     });
-    const opened = new Connection(driver, clock, { failureOf, unanswered });
+    const opened = new Connection(driver, clock, failures);
     connection = opened;
-    const stopListening = onAbort(options.signal, () => opened.destroy());
-    try {
-      await opened.limited(opened.#handshake(options.anyServer === true), options.connectMs ?? CONNECT_MS);
-      return opened;
-    } catch (error) {
-      opened.destroy();
-      if (error instanceof UnsupportedError) throw error;
-      throw notBegun(error);
-    } finally {
-      stopListening();
-    }
+    return await opened.opened(() => opened.#handshake(options.anyServer === true), options);
   }
 
   /**
@@ -71,7 +52,7 @@ export class Connection extends LimitedConnection<DriverConnection> {
    * the connection is destroyed; `null`: the caller limits the time itself.
    */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
-    if (!this.isOpen) return Promise.reject(notSent('the connection is closed'));
+    if (!this.isOpen) return Promise.reject(failures.notSent('the connection is closed'));
     const { text, values } = statement;
     // A pooler may pass the next statement to another server process, where nothing is prepared.
     return this.limited(this.driver.run(this.isDirect ? statement : { text, values }), limitMs);
@@ -90,10 +71,6 @@ export class Connection extends LimitedConnection<DriverConnection> {
       const major = Math.floor(Number(version) / 10_000);
       throw new UnsupportedError(`PostgreSQL ${VERSION_MIN} or newer is needed; this is ${major}`);
     }
-    if (isStandby === 'true') throw failureOf(new Error('this server is a standby and can only be read'));
+    if (isStandby === 'true') throw new Error('this server is a standby and can only be read');
   }
-}
-
-function unanswered(): StoreError {
-  return new StoreError('PostgreSQL did not answer within the time limit', { applied: 'unknown' });
 }

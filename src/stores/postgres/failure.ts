@@ -1,5 +1,5 @@
-import { StoreError } from '../../errors.ts';
-import { errorText } from '../../util/error-text.ts';
+import type { StoreError } from '../../errors.ts';
+import { failuresBy } from '../shared/server-failure.ts';
 
 /**
  * `AB123`: an error that the server reported. A code without a digit, such as EPIPE, comes from the
@@ -33,32 +33,15 @@ export function stateIn(error: unknown): string | null {
   return null;
 }
 
-/**
- * The outcome of a failed statement is unknown, unless the server reported the failure: then the
- * statement had no effect.
- */
-export function failureOf(error: unknown): StoreError {
-  if (error instanceof StoreError) return error;
-  const message = errorText(error);
-  const state = sqlStateOf(error);
-  const hint = state === null ? undefined : HINTS[state];
-  const text = `PostgreSQL: ${message}${hint === undefined ? '' : ` (${hint})`}`;
-  const isUndone = state !== null && !ENDED.test(state);
-  return new StoreError(text, { cause: error, applied: isUndone ? 'no' : 'unknown' });
-}
-
-/** A statement that was never sent. */
-export function notSent(why: string): StoreError {
-  return new StoreError(`PostgreSQL: not sent: ${why}`, { applied: 'no' });
-}
+export const failures = failuresBy({
+  label: 'PostgreSQL',
+  codeOf: sqlStateOf,
+  isEnd: (state) => ENDED.test(state),
+  hints: HINTS,
+});
+export const { failureOf, notBegun, notSent } = failures;
 
 /** A caller has given up before its statement was sent. */
 export function gaveUp(): StoreError {
   return notSent('the time was over');
-}
-
-/** A failure before any statement was sent. The cause stays the library's error, with its code. */
-export function notBegun(error: unknown): StoreError {
-  const { message, cause } = failureOf(error);
-  return new StoreError(message, { cause, applied: 'no' });
 }

@@ -32,7 +32,6 @@ import type { Schema } from './schema.ts';
 export interface LeaseServerOptions {
   readonly clock: Clock;
   readonly schema: Schema;
-  readonly migrates: boolean;
   readonly connections: number;
   readonly queueMax: number;
 }
@@ -68,20 +67,21 @@ export class LeaseServer implements QueueServer {
   readonly #diagnosed: DiagnosedStore;
   #greatestFence = FENCE_MAX;
 
-  constructor(
-    factory: ConnectionFactory,
-    { clock, schema, migrates, connections, queueMax }: LeaseServerOptions,
-  ) {
+  constructor(factory: ConnectionFactory, { clock, schema, connections, queueMax }: LeaseServerOptions) {
     this.#schema = schema;
     this.#queueMax = queueMax;
-    this.#pool = leasePool(factory, { clock, schema, max: connections, migrates });
+    this.#pool = leasePool(factory, { clock, schema, max: connections });
     this.#subscription = new LeaseSubscription(factory, clock);
     const channel = (): string | null => (this.#subscription.isUp ? this.#subscription.channel : null);
     this.#batch = leaseBatch({ clock, schema, pool: this.#pool, queueMax, channel });
     this.#pruner = new Pruner(clock, this.#batch, schema);
     this.#deadWaiters = new DeadWaiterTimer(clock, this.#batch, schema);
     // One more connection listens.
-    this.#diagnosed = { factory, connections: connections + 1, tables: { schema, migrates } };
+    this.#diagnosed = {
+      factory,
+      connections: connections + 1,
+      tables: { schema, migrates: schema.migrates },
+    };
   }
 
   /** A fence that this store was given is accepted as `fenceAbove`, however great it is. */

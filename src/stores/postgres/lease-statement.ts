@@ -14,6 +14,8 @@ export interface Operation extends ClaimRef {
   /** `null`: no note, or an unchanged one. */
   readonly note: string | null;
   readonly fenceAbove: bigint;
+  /** No caller waits for it, so it does not keep the process alive. */
+  readonly isBackground?: boolean;
 }
 
 export interface StatementContext {
@@ -40,7 +42,17 @@ export function claimOperation(request: ClaimRequest): Operation {
 }
 
 export function renewOperation({ name, id }: ClaimRef, ttlMs: number, note: string | undefined): Operation {
-  return { op: 'r', name, id, ttlMs, count: 0, of: 0, note: note ?? null, fenceAbove: 0n };
+  const operation = {
+    op: 'r',
+    name,
+    id,
+    ttlMs,
+    count: 0,
+    of: 0,
+    note: note ?? null,
+    fenceAbove: 0n,
+  } as const;
+  return { ...operation, isBackground: true };
 }
 
 export function releaseOperation({ name, id }: ClaimRef): Operation {

@@ -30,8 +30,7 @@ export function leaseStore(factory: ConnectionFactory, options: PostgresLeaseOpt
   const { clock = systemClock, migrate = true, connections = CONNECTIONS } = options;
   const server = new LeaseServer(factory, {
     clock,
-    schema: new Schema(options.schema),
-    migrates: migrate,
+    schema: new Schema(options.schema, migrate),
     connections,
     queueMax: options.queueMax ?? DEFAULTS.queueMax,
   });

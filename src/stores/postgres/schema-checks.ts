@@ -1,7 +1,6 @@
 import { fail, ok, unknown, type Verdict } from '../../store/finding.ts';
 import { judgePrivileges } from '../shared/privileges.ts';
 import type { Connection } from './connection.ts';
-import { appliedIn } from './migrate.ts';
 import type { Schema } from './schema.ts';
 
 /** The schema as it is in the database. */
@@ -62,7 +61,7 @@ export async function checkMigrations(
   { schema, migrates }: Wanted,
   found: FoundTables,
 ): Promise<Verdict> {
-  const newest = schema.migrations.at(-1)?.id ?? 0;
+  const { newest } = schema;
   const advice = `Run the script that "holdfast migrations --schema ${schema.name}" prints.`;
   if (found.hasMigrations && !found.mayReadMigrations)
     return unknown(
@@ -70,7 +69,7 @@ export async function checkMigrations(
       'The store cannot tell whether its tables are those of this version, and refuses every command.',
       `Grant USAGE on the schema ${schema.name} and SELECT on its table migrations.`,
     );
-  const applied = found.hasMigrations ? await appliedIn(connection, schema) : 0;
+  const applied = found.hasMigrations ? await schema.applied(connection) : 0;
   if (applied >= newest)
     return ok(
       `migration ${applied} of ${newest} is applied in the schema ${schema.name}`,

@@ -1,16 +1,7 @@
-import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { migrations } from '../../generated/postgres-migrations.ts';
-
-const SCHEMA = /^(?!pg_)[a-z_][a-z0-9_]{0,39}$/;
-/** The schema's name in the SQL files. Inside quotes it is a setting or a text, and stays. */
-const SPELLED = /(?<!['\w.])holdfast\./g;
-
-export interface Migration {
-  readonly id: number;
-  readonly name: string;
-  /** Statements to be run in one transaction. */
-  readonly text: string;
-}
+import { MIGRATE_MS, MigratedSchema, type Migration } from '../shared/migrated-schema.ts';
+import type { Connection } from './connection.ts';
+import { failures, sqlStateOf } from './failure.ts';
 
 /**
  * Only grants and renewals must be on disk before they are answered. A release that a crash of the
@@ -34,24 +25,28 @@ interface Calls {
 }
 
 /** The schema in the user's database that has the tables and functions, and the SQL for it. */
-export class Schema {
+export class Schema extends MigratedSchema<Connection> {
   /** Quoted, for SQL. */
   readonly quoted: string;
-  readonly name: string;
   /** The statements that carry operations. */
   readonly calls: Calls;
 
-  /**
-   * Throws `InvalidArgumentError` for any but a plain name, because it becomes part of SQL text.
-   */
-  constructor(name = 'holdfast') {
-    if (typeof name !== 'string' || !SCHEMA.test(name)) {
-      throw new InvalidArgumentError(
-        'schema',
-        'must be 1 to 40 of a-z, 0-9 and _, must not begin with a digit or pg_',
-      );
-    }
-    this.name = name;
+  constructor(name = 'holdfast', migrates = true) {
+    super({
+      option: 'schema',
+      name,
+      plain: /^(?!pg_)[a-z_][a-z0-9_]{0,39}$/,
+      rule: 'must be 1 to 40 of a-z, 0-9 and _, must not begin with a digit or pg_',
+      // Inside quotes it is a setting or a text, and stays.
+      spelled: /(?<!['\w.])holdfast\./g,
+      spelling: `"${name}".`,
+      files: migrations,
+      mark: 'INSERT INTO holdfast.migrations',
+      place: `The schema ${name}`,
+      command: 'holdfast migrations',
+      migrates,
+      failures,
+    });
     this.quoted = `"${name}"`;
     const call = (short: string, called: string, skipsDisk: string): Prepared => ({
       name: `holdfast_${short}`,
@@ -69,27 +64,6 @@ export class Schema {
       batch: call('batch', `batch(${values})`, skipsDisk),
       batchAnywhere: call('anywhere', `batch_anywhere(${values})`, skipsDisk),
     };
-  }
-
-  /** The error for missing tables that may not be created: by an option, or by the server (`why`). */
-  missing(why?: string): UnsupportedError {
-    const reason = why === undefined ? '' : `, and this user may not create them: ${why}`;
-    return new UnsupportedError(
-      `The schema ${this.name} has no tables of Holdfast, or those of an older version${reason}. ` +
-        'Create them with the script that "holdfast migrations" prints',
-    );
-  }
-
-  /** Rewrites SQL for the schema `holdfast` to this schema. */
-  sql(text: string): string {
-    return text.replace(SPELLED, `${this.quoted}.`);
-  }
-
-  get migrations(): readonly Migration[] {
-    return migrations.map(({ id, name, text }) => {
-      const done = `INSERT INTO holdfast.migrations (id, name) VALUES (${id}, '${name}');\n`;
-      return { id, name, text: this.sql(`${text}\n${done}`) };
-    });
   }
 
   /**
@@ -129,5 +103,32 @@ END $migration$;
 `,
     );
     return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
+  }
+  async applied(connection: Connection): Promise<number> {
+    const [found] = await connection.run({
+      text: `SELECT (to_regclass('${this.quoted}.migrations') IS NOT NULL)::text`,
+    });
+    if (found?.[0] !== 'true') return 0;
+    const text = `SELECT coalesce(max(id), 0)::text FROM ${this.quoted}.migrations`;
+    return Number((await connection.run({ text }))[0]?.[0] ?? 0);
+  }
+
+  /** All migrations are one transaction. */
+  protected async begin(connection: Connection): Promise<void> {
+    await connection.run({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' });
+    await connection.run({ text: this.migrationLock }, MIGRATE_MS);
+    await connection.run({ text: this.creation });
+  }
+
+  protected apply(connection: Connection, { text }: Migration): Promise<unknown> {
+    return connection.run({ text }, MIGRATE_MS);
+  }
+
+  protected end(connection: Connection, isDone: boolean): Promise<unknown> {
+    return connection.run({ text: isDone ? 'COMMIT' : 'ROLLBACK' });
+  }
+
+  protected isDenial(error: unknown): boolean {
+    return sqlStateOf(error) === '42501';
   }
 }

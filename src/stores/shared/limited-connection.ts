@@ -1,6 +1,8 @@
 import type { Clock } from '../../clock.ts';
-import { HoldfastError, type StoreError } from '../../errors.ts';
+import { HoldfastError, UnsupportedError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import type { PooledConnection } from './connection-pool.ts';
+import type { Failures } from './server-failure.ts';
 
 /** A connection of a client library. */
 export interface LimitedDriver {
@@ -10,13 +12,18 @@ export interface LimitedDriver {
   destroy(): void;
 }
 
-export interface ConnectionErrors {
-  failureOf(error: unknown): StoreError;
-  unanswered(): StoreError;
-}
-
-/** How long closing may take. */
+/** How long connecting may take, and closing. */
+const CONNECT_MS = 5_000;
 const CLOSE_MS = 1_000;
+/** None of a store's statements waits for long, so one without an answer by then has failed. */
+export const STATEMENT_MS = 10_000;
+
+export interface OpenLimits {
+  /** How long opening may take. Default 5 s. */
+  readonly connectMs?: number | undefined;
+  /** Ends the attempt, and destroys the connection that is being opened. */
+  readonly signal?: AbortSignal | undefined;
+}
 
 /**
  * One connection that only the store uses. When it breaks, or when a statement takes too long, it ends
@@ -25,12 +32,12 @@ const CLOSE_MS = 1_000;
 export class LimitedConnection<Driver extends LimitedDriver> implements PooledConnection {
   protected readonly driver: Driver;
   readonly #clock: Clock;
-  readonly #errors: ConnectionErrors;
+  readonly #errors: Failures;
   #isOpen = true;
   /** Rejects the pending statements when there will be no answer. */
   readonly #pending = new Set<(error: Error) => void>();
 
-  constructor(driver: Driver, clock: Clock, errors: ConnectionErrors) {
+  constructor(driver: Driver, clock: Clock, errors: Failures) {
     this.driver = driver;
     this.#clock = clock;
     this.#errors = errors;
@@ -38,6 +45,27 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
 
   get isOpen(): boolean {
     return this.#isOpen;
+  }
+
+  /**
+   * Resolves when `handshake` does. Else it destroys the connection, and rejects with an
+   * `UnsupportedError` of the handshake or with a `StoreError` of `applied: 'no'`.
+   */
+  protected async opened(
+    handshake: () => Promise<void>,
+    { connectMs = CONNECT_MS, signal }: OpenLimits,
+  ): Promise<this> {
+    const stopListening = onAbort(signal, () => this.destroy());
+    try {
+      if (signal?.aborted) throw this.#errors.notSent('the store is closed');
+      await this.limited(handshake(), connectMs);
+      return this;
+    } catch (error) {
+      this.destroy();
+      throw error instanceof UnsupportedError ? error : this.#errors.notBegun(error);
+    } finally {
+      stopListening();
+    }
   }
 
   /** Whether it keeps the process alive. */

@@ -1,30 +1,41 @@
+import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { Batch } from './batch.ts';
-import type { BatchOptions } from './batch-options.ts';
+import type { Answer, CallInfo } from './batch-options.ts';
 import type { ConnectionPool, PooledConnection } from './connection-pool.ts';
+import type { Failures } from './server-failure.ts';
 
 /** An operation on one lock. Operations share a call. */
 interface Operation {
   readonly name: string;
+  /** No caller waits for it, so it does not keep the process alive. */
+  readonly isBackground?: boolean;
 }
 
 /** A statement that shares its call with no operation. */
 interface Single {
   readonly text: string;
+  readonly isBackground?: boolean;
 }
 
 /**
  * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
- * the next attempt may succeed.
+ * the next attempt may succeed. `tables`: they do not exist. `server`: it is not the one to write to.
  */
-export type FailureKind = 'one' | 'again' | null;
+export type FailureKind = 'one' | 'again' | 'tables' | 'server' | null;
 
-export interface PooledBatchOptions<Request, Result>
-  extends Pick<BatchOptions<Request, Result>, 'clock' | 'send'> {
+export interface PooledBatchOptions<Connection extends PooledConnection, Request, Result> {
+  readonly clock: Clock;
   /** The product, for error texts. */
   readonly label: string;
-  readonly pool: Pick<ConnectionPool<PooledConnection>, 'hasFree' | 'whenFree'>;
-  failureOf(error: unknown): Error;
+  readonly pool: ConnectionPool<Connection>;
+  /** Sends the requests of a call over this connection. */
+  send(
+    connection: Connection,
+    requests: readonly Request[],
+    call: CallInfo,
+  ): Promise<readonly Answer<Result>[]>;
+  readonly failures: Failures;
   kindOf(error: unknown): FailureKind;
   /** How often an operation is sent again after a failure of the kind `again`. */
   readonly retriesMax: number;
@@ -32,15 +43,19 @@ export interface PooledBatchOptions<Request, Result>
 
 /** The most operations in a call: their rows may stay locked until the call has committed. */
 const ITEMS_MAX = 128;
+/** A row that others keep busy: this many tries follow at once, and further ones after a delay. */
+const BUSY_TRIES_AT_ONCE = 3;
+const BUSY_TRIES_MAX = 60;
+const BUSY_MS = { min: 1, max: 40 };
 
 /**
  * The only queue between a store and its server: a connection that becomes free takes the next call
  * from the queue. The operations of a call are sorted by name, so that two calls cannot deadlock.
  */
-export function pooledBatch<Request extends Operation | Single, Result>(
-  options: PooledBatchOptions<Request, Result>,
+export function pooledBatch<Connection extends PooledConnection, Request extends Operation | Single, Result>(
+  options: PooledBatchOptions<Connection, Request, Result>,
 ): Batch<Request, Result> {
-  const { clock, label, pool, send, failureOf, kindOf, retriesMax } = options;
+  const { clock, label, pool, send, failures, kindOf, retriesMax } = options;
   return new Batch<Request, Result>({
     clock,
     itemsMax: ITEMS_MAX,
@@ -49,7 +64,22 @@ export function pooledBatch<Request extends Operation | Single, Result>(
     whenReady: (callback) => pool.whenFree(callback),
     isAlone: isSingle,
     orderBy: lockOf,
-    send,
+    async send(requests, call) {
+      const connection = pool.take(requests.some(({ isBackground }) => isBackground !== true));
+      // The answer may never come, and nothing else can be sent before it.
+      call.onAbandoned = () => connection.destroy();
+      try {
+        return await send(connection, requests, call);
+      } catch (error) {
+        const kind = kindOf(error);
+        if (kind === 'tables') pool.forgetSchema();
+        // The name of the server may lead to another one by now.
+        if (kind === 'server') pool.replaceAll();
+        throw error;
+      } finally {
+        pool.giveBack(connection);
+      }
+    },
     onFailure(error, { together, tries }) {
       const kind = kindOf(error);
       if (kind === 'one' && together > 1) return 'alone';
@@ -57,10 +87,18 @@ export function pooledBatch<Request extends Operation | Single, Result>(
     },
     errors: {
       notSent: () => new StoreError(`${label}: not sent within the time limit`, { applied: 'no' }),
-      noAnswer: () => new StoreError(`${label} did not answer within the time limit`, { applied: 'unknown' }),
-      failed: failureOf,
+      noAnswer: failures.unanswered,
+      failed: failures.failureOf,
     },
   });
+}
+
+/** The answer for an operation whose row was busy, after this many tries. Nothing was done. */
+export function busyAnswer(clock: Clock, label: string, tries: number): Answer<never> {
+  if (tries >= BUSY_TRIES_MAX)
+    return { error: new StoreError(`${label}: the lock stayed busy`, { applied: 'no' }) };
+  if (tries < BUSY_TRIES_AT_ONCE) return { retryMs: 0 };
+  return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
 }
 
 export function isSingle<Request extends Operation | Single>(
