@@ -57,3 +57,28 @@ it('stores that are not next read the lock seldom while it is handed on', async 
   expect(await readsPerTurn(250)).toBeLessThan(20);
   expect(await readsPerTurn(1_000)).toBeLessThan(50);
 });
+
+it('locks whose waits began at different times are read at the same moments', async () => {
+  const clock = virtualClock();
+  const moments = new Map<number, number>();
+  const row = { version: '1', fence: 1n, floor: 0n, changedAtUs: 0, nowUs: 1, holds: [] };
+  const waiting: Queued = { id: 'a', mode: { kind: 'exclusive' }, tag: 'other', seenAtUs: 0, note: '' };
+  const queue = [waiting, { ...waiting, id: 'b', tag: 'own' }];
+  const look = async (name: string) => {
+    const atMs = clock.monotonicMs();
+    moments.set(atMs, (moments.get(atMs) ?? 0) + 1);
+    poller.onLook(new RowQueue({ ...row, name, queue }, { tag: 'own', leftovers: new Set() }));
+  };
+  const poller: Poller = new Poller({ clock, tag: 'own', look });
+  for (let n = 0; n < 20; n += 1) {
+    await look(`lock ${n}`);
+    await clock.advance(13);
+  }
+  moments.clear();
+  await clock.advance(10_000);
+  await poller.close();
+  const looks = [...moments.values()].reduce((sum, each) => sum + each, 0);
+  expect(looks).toBeGreaterThan(500);
+  // Each by itself would be as many moments as looks.
+  expect(moments.size).toBeLessThan(looks / 15);
+});

@@ -72,6 +72,16 @@ it('does not prune twice at a time, and goes on afterwards with the rows that ca
   expect(pruned).toEqual([200, 120_400, 180_400]);
 });
 
+it('repeats a prune that has failed after the next new row', async () => {
+  const { clock, pruned, create } = start(() => Promise.reject(new Error('no connection')));
+  create(1);
+  await clock.advance(300_000);
+  expect(pruned).toEqual([60_000]);
+  create(1);
+  await clock.advance(60_000);
+  expect(pruned).toEqual([60_000, 360_000]);
+});
+
 it('does not prune any more when it is closed', async () => {
   const { clock, timer, pruned, create } = start();
   create(1);

@@ -60,40 +60,36 @@ export function encodeClaims(holds: readonly Hold[], queue: readonly Queued[]): 
 export function decodeClaims(text: string): Pick<LockRow, 'holds' | 'queue'> {
   const [of, holds, queue] = JSON.parse(text) as [number, HoldText[], QueuedText[]];
   return {
-    holds: holds.map(([id, count, fence, grantedAtUs, expiresAtUs, ttlMs, note]) => {
-      const mode = modeOf({ count, of });
-      return { id, mode, fence: BigInt(fence), grantedAtUs, expiresAtUs, ttlMs, note };
-    }),
+    holds: holds.map((hold) => decodeHold(hold, of)),
     queue: queue.map(([id, count, tag, seenAtUs, note]) => {
       return { id, mode: modeOf({ count, of }), tag, seenAtUs, note };
     }),
   };
 }
 
+function decodeHold(text: HoldText, of = 0): Hold {
+  const [id, count, fence, grantedAtUs, expiresAtUs, ttlMs, note] = text;
+  return { id, mode: modeOf({ count, of }), fence: BigInt(fence), grantedAtUs, expiresAtUs, ttlMs, note };
+}
+
 const text = (value: unknown): string => (Buffer.isBuffer(value) ? value.toString() : String(value));
 
 /** From a row of `READ` or `LIST`. */
 export function decodeRow(columns: Row): LockRow {
-  const [now, floor, name, version, fence, holder, granted, expires, ttlMs, note, queue] = columns;
-  const claims = decodeClaims(queue === null ? '[0,[],[]]' : text(queue));
-  const alone: Hold = {
-    id: text(holder),
-    mode: { kind: 'exclusive' },
-    fence: BigInt(text(fence ?? 0)),
-    grantedAtUs: Number(granted),
-    expiresAtUs: Number(expires),
-    ttlMs: Number(ttlMs),
-    note: text(note),
-  };
+  const [now, floor, name, version, last, holder, granted, expires, ttlMs, note, queue] = columns;
+  const fence = text(last ?? 0);
+  const times = [Number(granted), Number(expires), Number(ttlMs)] as const;
+  const alone = holder === null ? [] : [decodeHold([text(holder), 0, fence, ...times, text(note)])];
+  const others = decodeClaims(queue === null ? '[0,[],[]]' : text(queue));
   return {
     name: text(name),
     version: version === null ? null : text(version),
     nowUs: Number(now),
     floor: BigInt(text(floor)),
-    fence: alone.fence,
-    holds: holder === null ? claims.holds : [alone, ...claims.holds],
-    queue: claims.queue,
-    changedAtUs: alone.expiresAtUs,
+    fence: BigInt(fence),
+    holds: [...alone, ...others.holds],
+    queue: others.queue,
+    changedAtUs: Number(expires),
   };
 }
 

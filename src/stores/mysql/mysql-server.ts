@@ -3,6 +3,7 @@ import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
 import type { PruneTimer } from '../shared/prune-timer.ts';
+import { TABLE_RETRY } from '../shared/retry-after.ts';
 import type {
   ClaimAnswer,
   QueueServer,
@@ -38,14 +39,7 @@ export class MysqlServer implements QueueServer {
   /** Far below where the server's numbers end. */
   readonly fenceMax = 2n ** 62n;
   readonly pushesGrants = false;
-  readonly retry = {
-    keepPositionMs: { min: 25_000, max: 35_000 },
-    keepUnsubscribedMs: { min: 12_000, max: 18_000 },
-    afterEndMs: { min: 2, max: 25 },
-    unsubscribedMs: { min: 250, max: 500 },
-    foreignHeadMs: { min: 500, max: 1_000 },
-    foreignMs: { min: 500, max: 1_000 },
-  };
+  readonly retry = TABLE_RETRY;
   readonly #options: MysqlServerOptions;
   readonly #statements: Statements;
   readonly #pool: ConnectionPool<Connection>;

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { backoff } from '../../util/backoff.ts';
+import { between } from '../shared/retry-after.ts';
 import type { QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
-import type { LockRow } from './lock-row.ts';
+import type { LockRow, Queued } from './lock-row.ts';
 import type { RowQueue } from './queue.ts';
 
 /** A lock with a waiter or an observer in this store. */
@@ -10,7 +10,7 @@ interface Watched {
   readonly row: LockRow;
   /** The waiters of this store that could be granted then. */
   readonly next: string;
-  /** When the lock or the first position of its queue last went to another claim. */
+  /** When the lock, or the first position of its queue, last went to another claim. */
   readonly movedAtMs: number;
 }
 
@@ -26,18 +26,17 @@ export interface PollerOptions {
  * The poll interval of a lock: for the store whose waiter is next, for the store behind it, and for
  * all others. `bench/mysql/waiting.ts` measures what these polls cost.
  */
-const REST_MS = [38, 250, 750] as const;
+const REST_MS = [40, 240, 720] as const;
 /**
- * A queue that has moved within this time may move again soon. The store that is next polls every
- * 28 ms then, and each store behind it half as often as the one before it.
+ * A queue that has moved within this time may move again soon. The store that is next polls more
+ * often then, and each store behind it half as often as the one before it.
  */
 const MOVING_MS = 300;
-const MOVING_LOOK_MS = 28;
+const MOVING_LOOK_MS = 30;
 const OBSERVE_MS = 400;
-/** Polls that are due within this time share a batch. */
-const TOGETHER_MS = 15;
-/** The backoff after a failed poll. */
-const LOOK_AGAIN_MS = { min: 100, max: 5_000 };
+/** A poll that would follow the last look sooner than this share of the interval is left out. */
+const SKIP_SHARE = 0.25;
+const FAILED_MS = { min: 250, max: 1_000 };
 
 /** Finds grants and changes where the server cannot push: polls the locks that are watched here. */
 export class Poller implements QueueSubscription {
@@ -45,10 +44,8 @@ export class Poller implements QueueSubscription {
   readonly #options: PollerOptions;
   readonly #watched = new Map<string, Watched>();
   readonly #observed = new Set<string>();
-  readonly #dueAtMs = new Map<string, number>();
-  #timer: Timer | null = null;
-  #timerAtMs = Number.POSITIVE_INFINITY;
-  #failures = 0;
+  readonly #timers = new Map<string, Timer>();
+  #isUp = true;
   #isClosed = false;
 
   constructor(options: PollerOptions) {
@@ -57,15 +54,15 @@ export class Poller implements QueueSubscription {
 
   /** The last poll was answered. */
   get isUp(): boolean {
-    return this.#failures === 0;
+    return this.#isUp;
   }
 
-  /** Each look at a lock with a waiter of this store plans the next one. */
+  /** Nothing to do: a look at a lock with a waiter of this store plans the next one. */
   async start(): Promise<void> {}
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#timer?.cancel();
+    for (const timer of this.#timers.values()) timer.cancel();
   }
 
   /** The row of a lock with a waiter or an observer in this store, as it was last read. */
@@ -73,13 +70,12 @@ export class Poller implements QueueSubscription {
     return this.#watched.get(name)?.row;
   }
 
-  /** Resolves when every later change will be noticed, or rejects when the server does not answer. */
+  /** Resolves when every later change will be noticed. */
   async observe(name: string, isObserved: boolean): Promise<void> {
     if (!isObserved) this.#observed.delete(name);
     else {
       this.#observed.add(name);
-      this.#plan(name, OBSERVE_MS);
-      await this.#options.look(name);
+      await this.#look(name);
     }
   }
 
@@ -87,27 +83,33 @@ export class Poller implements QueueSubscription {
   onLook(queue: RowQueue): void {
     const { row } = queue;
     const { name } = row;
-    const own = row.queue.filter(({ tag }) => tag === this.#options.tag).map(({ id }) => id);
     const before = this.#watched.get(name);
-    const next = queue.next.filter(({ tag }) => tag === this.#options.tag).map(({ id }) => id);
     const isChanged = before !== undefined && before.row.version !== row.version;
-    const woken = new Set(isChanged || before?.next !== next.join() ? next : []);
+    const own = this.#ownIn(row.queue);
+    const next = this.#ownIn(queue.next);
+    // One wake-up for each version is enough.
+    if (isChanged || before?.next !== next.join()) this.#wake(name, next);
     if (isChanged) {
+      this.#wake(name, hasNewNote(before.row, row) ? own : this.#withoutPosition(before.row, row));
       if (this.#observed.has(name)) this.events?.onChanged(name, true);
-      for (const id of hasNewNote(before.row, row) ? own : this.#withoutPosition(before.row, row))
-        woken.add(id);
     }
-    for (const id of woken) this.events?.onGranted(name, id, null);
     if (own.length === 0 && !this.#observed.has(name)) {
-      this.#watched.delete(name);
-      this.#dueAtMs.delete(name);
+      this.#forget(name);
       return;
     }
-    const hasMoved = isChanged && frontOf(before.row) !== frontOf(row);
     const nowMs = this.#options.clock.monotonicMs();
+    const hasMoved = isChanged && frontOf(before.row) !== frontOf(row);
     const movedAtMs = hasMoved ? nowMs : (before?.movedAtMs ?? Number.NEGATIVE_INFINITY);
     this.#watched.set(name, { row, next: next.join(), movedAtMs });
-    this.#plan(name, this.#lookMs(row, nowMs - movedAtMs < MOVING_MS));
+    this.#planNext(name, this.#intervalMs(row, nowMs - movedAtMs < MOVING_MS));
+  }
+
+  #ownIn(queue: readonly Queued[]): string[] {
+    return queue.filter(({ tag }) => tag === this.#options.tag).map(({ id }) => id);
+  }
+
+  #wake(name: string, ids: readonly string[]): void {
+    for (const id of ids) this.events?.onGranted(name, id, null);
   }
 
   /**
@@ -116,11 +118,10 @@ export class Poller implements QueueSubscription {
    */
   #withoutPosition(before: LockRow, after: LockRow): string[] {
     const left = new Set([...after.queue, ...after.holds].map(({ id }) => id));
-    const lost = before.queue.filter(({ id, tag }) => tag === this.#options.tag && !left.has(id));
-    return lost.map(({ id }) => id);
+    return this.#ownIn(before.queue).filter((id) => !left.has(id));
   }
 
-  #lookMs({ queue }: LockRow, isMoving: boolean): number {
+  #intervalMs({ queue }: LockRow, isMoving: boolean): number {
     const first = queue.findIndex(({ tag }) => tag === this.#options.tag);
     if (first < 0) return OBSERVE_MS;
     const storesAhead = new Set(queue.slice(0, first).map(({ tag }) => tag)).size;
@@ -128,43 +129,44 @@ export class Poller implements QueueSubscription {
     return isMoving ? Math.min(MOVING_LOOK_MS * 2 ** storesAhead, restMs) : restMs;
   }
 
+  /** At a multiple of the interval, so that the polls of all locks share a statement. */
+  #planNext(name: string, intervalMs: number): void {
+    const leftMs = intervalMs - (this.#options.clock.monotonicMs() % intervalMs);
+    this.#plan(name, leftMs < intervalMs * SKIP_SHARE ? leftMs + intervalMs : leftMs);
+  }
+
   #plan(name: string, ms: number): void {
-    const dueAtMs = this.#options.clock.monotonicMs() + ms;
-    this.#dueAtMs.set(name, dueAtMs);
-    if (dueAtMs < this.#timerAtMs) this.#startTimer(dueAtMs);
+    this.#timers.get(name)?.cancel();
+    if (this.#isClosed) return;
+    this.#timers.set(
+      name,
+      this.#options.clock.startTimer(ms, () => void this.#look(name)),
+    );
   }
 
-  #startTimer(atMs: number): void {
-    this.#timer?.cancel();
-    this.#timerAtMs = atMs;
-    if (atMs === Number.POSITIVE_INFINITY || this.#isClosed) return;
-    const { clock } = this.#options;
-    this.#timer = clock.startTimer(Math.max(atMs - clock.monotonicMs(), 1), () => void this.#look());
+  #forget(name: string): void {
+    this.#watched.delete(name);
+    this.#timers.get(name)?.cancel();
+    this.#timers.delete(name);
   }
 
-  async #look(): Promise<void> {
+  async #look(name: string): Promise<void> {
     const { clock, look } = this.#options;
-    const untilMs = clock.monotonicMs() + TOGETHER_MS;
-    const due = [...this.#dueAtMs].filter(([, dueAtMs]) => dueAtMs <= untilMs).map(([name]) => name);
-    for (const name of due) this.#dueAtMs.delete(name);
-    this.#startTimer(Math.min(...this.#dueAtMs.values()));
-    const wasUp = this.isUp;
     try {
-      await Promise.all(due.map(look));
-      this.#failures = 0;
+      await look(name);
+      this.#setUp(true);
     } catch {
-      // Nobody waits any more: the outage may last.
-      if (this.events?.isWanted() !== true) return this.#forgetAll();
-      const againMs = backoff(clock, this.#failures++, LOOK_AGAIN_MS);
-      for (const name of due) this.#plan(name, againMs);
+      const isWanted = this.events?.isWanted() === true;
+      if (isWanted) this.#plan(name, between(clock, FAILED_MS));
+      else this.#forget(name);
+      this.#setUp(!isWanted);
     }
-    if (this.isUp !== wasUp && !this.#isClosed) this.events?.onGap();
   }
 
-  #forgetAll(): void {
-    this.#watched.clear();
-    this.#dueAtMs.clear();
-    this.#failures = 0;
+  #setUp(isUp: boolean): void {
+    if (this.#isUp === isUp) return;
+    this.#isUp = isUp;
+    this.events?.onGap();
   }
 }
 

@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
+import { TABLE_RETRY } from '../shared/retry-after.ts';
 import type {
   ClaimAnswer,
   QueueServer,
@@ -44,13 +45,9 @@ export class LeaseServer implements QueueServer {
   readonly kind = 'postgres';
   readonly label = 'PostgreSQL';
   readonly retry = {
+    ...TABLE_RETRY,
     // A waiter lives for 120 s, and for 40 s while it is not subscribed (`waiter_life`).
     keepPositionMs: { min: 30_000, max: 45_000 },
-    keepUnsubscribedMs: { min: 12_000, max: 18_000 },
-    afterEndMs: { min: 2, max: 25 },
-    unsubscribedMs: { min: 250, max: 500 },
-    foreignHeadMs: { min: 500, max: 1_000 },
-    foreignMs: { min: 500, max: 1_000 },
     // A waiter that was woken and is stopped has five seconds to claim (`claim_limit`).
     firstMs: { min: 4_500, max: 5_500 },
     takeOverMs: { min: 4_500, max: 5_500 },

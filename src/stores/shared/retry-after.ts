@@ -43,6 +43,16 @@ export interface RetryPolicy {
   readonly split?: { readonly rounds: number; readonly minMs: number };
 }
 
+/** Of leases in SQL tables, where a waiter lives for a minute or more. */
+export const TABLE_RETRY: RetryPolicy = {
+  keepPositionMs: { min: 25_000, max: 35_000 },
+  keepUnsubscribedMs: { min: 12_000, max: 18_000 },
+  afterEndMs: { min: 2, max: 25 },
+  unsubscribedMs: { min: 250, max: 500 },
+  foreignHeadMs: { min: 500, max: 1_000 },
+  foreignMs: { min: 500, max: 1_000 },
+};
+
 /** What a store knows when it refuses a claim. */
 export interface RefusalTimes {
   readonly endsInMs: number | null;
