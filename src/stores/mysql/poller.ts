@@ -32,7 +32,7 @@ const REST_MS = [40, 240, 720] as const;
  * often then, and each store behind it half as often as the one before it.
  */
 const MOVING_MS = 300;
-const MOVING_LOOK_MS = 30;
+const MOVING_LOOK_MS = 25;
 const OBSERVE_MS = 400;
 /** A poll that would follow the last look sooner than this share of the interval is left out. */
 const SKIP_SHARE = 0.25;
