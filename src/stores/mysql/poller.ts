@@ -29,10 +29,10 @@ export interface PollerOptions {
 const REST_MS = [40, 240, 720] as const;
 /**
  * A queue that has moved within this time may move again soon. The store that is next polls at
- * this interval then, the store behind it at twice the interval, and so on.
+ * this interval then, the store behind it at three times the interval, the next at five, and so on.
  */
 const MOVING_MS = 300;
-const MOVING_LOOK_MS = 32;
+const MOVING_LOOK_MS = 24;
 const OBSERVE_MS = 400;
 /** A poll that would follow the last look sooner than this share of the interval is left out. */
 const SKIP_SHARE = 0.25;
@@ -126,7 +126,7 @@ export class Poller implements QueueSubscription {
     if (first < 0) return OBSERVE_MS;
     const storesAhead = new Set(queue.slice(0, first).map(({ tag }) => tag)).size;
     const restMs = REST_MS[Math.min(storesAhead, REST_MS.length - 1)] ?? OBSERVE_MS;
-    return isMoving ? Math.min(MOVING_LOOK_MS * (storesAhead + 1), restMs) : restMs;
+    return isMoving ? Math.min(MOVING_LOOK_MS * (2 * storesAhead + 1), restMs) : restMs;
   }
 
   /** At a multiple of the interval, so that the polls of all locks share a statement. */
