@@ -8,6 +8,7 @@ import { findProgram } from '../../../src/torture/servers/find.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 import { turns } from '../../support/waiting/event-loop-turns.ts';
+import { eventually } from '../../support/waiting/eventually.ts';
 import { renewed } from '../../support/waiting/renewed.ts';
 
 /** Each loss takes as long as a hold is trusted, so all of them start together. */
@@ -75,11 +76,17 @@ async function stopBackend(): Promise<void> {
 
 async function leaveIdle(): Promise<void> {
   const locks = stage.locks({ owner: 'idle-session' });
-  await (await locks.mutex('idle').acquire()).release();
-  const [row] = await stage.query<{ pid: number }>(
-    "SELECT pid FROM pg_stat_activity WHERE application_name = 'idle-session'",
-  );
-  const wake = server.stopBackend(row?.pid ?? 0);
+  let pid = 0;
+  // On a stalled machine a session may have been left already.
+  await eventually('a session is idle', async () => {
+    await (await locks.mutex('idle').acquire()).release();
+    const [row] = await stage.query<{ pid: number }>(
+      "SELECT pid FROM pg_stat_activity WHERE application_name = 'idle-session'",
+    );
+    pid = row?.pid ?? 0;
+    return pid > 0;
+  });
+  const wake = server.stopBackend(pid);
   try {
     const startedAt = performance.now();
     (await locks.mutex('idle').acquire({ waitMs: 30_000 })).assertHeld();

@@ -53,6 +53,8 @@ function withHelp(server: Server): PostgresServer {
     query: async <Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []) =>
       await runOnce<Row>(server.url, text, values),
     stopBackend(processId: number) {
+      // A signal to 0 would stop the whole group of this process, and so the run of all tests.
+      if (!(processId > 0)) throw new Error('there is no backend to stop');
       process.kill(processId, 'SIGSTOP');
       return () => void process.kill(processId, 'SIGCONT');
     },
