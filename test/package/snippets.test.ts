@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { installPackage } from '../support/package/installed-package.ts';
 import {
   quotesOf,
   SNIPPET_GLOBALS,
@@ -9,13 +10,7 @@ import {
   snippetsOf,
   wronglyQuoted,
 } from '../support/package/snippets.ts';
-import {
-  compiler,
-  makeScratch,
-  repository,
-  runNode,
-  stagePackage,
-} from '../support/package/staged-package.ts';
+import { compiler, makeScratch, repository, runNode } from '../support/package/staged-package.ts';
 import { repositoryFiles } from '../support/tidy/file.ts';
 
 // Compilers and package managers take seconds of processor time, and other test files run meanwhile.
@@ -37,11 +32,12 @@ const OPTIONS = {
   types: ['node'],
 };
 
-/** A project next to the staged package, with every client library that is installed here. */
+/** A project with the package as it is installed, and with every client library that is installed here. */
 beforeAll(() => {
   const modules = join(scratch.folder, 'node_modules');
-  mkdirSync(join(modules, 'holdfast'), { recursive: true });
-  stagePackage(join(modules, 'holdfast'));
+  mkdirSync(modules);
+  using installed = installPackage();
+  cpSync(join(installed.project, 'node_modules/holdfast'), join(modules, 'holdfast'), { recursive: true });
   for (const name of readdirSync(join(repository, 'node_modules'))) {
     if (!name.startsWith('.')) symlinkSync(join(repository, 'node_modules', name), join(modules, name));
   }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { EXCLUSIVE, request, SHARED } from '../../src/testing/store-case.ts';
+import { compiled } from '../support/process/compiled.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
 
 let stage: AdvisoryStage;
@@ -251,8 +252,9 @@ describe('fences of advisory locks', () => {
 });
 
 it('a process ends by itself when it has finished, with its session open and a lock held', async () => {
-  const child = fork(fileURLToPath(new URL('./support/advisory-idler.ts', import.meta.url)), [stage.url], {
-    execArgv: ['--import', 'tsx'],
+  const script = fileURLToPath(new URL('./support/advisory-idler.ts', import.meta.url));
+  const child = fork(compiled(script), [stage.url], {
+    execArgv: [],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   let isDone = false;

@@ -11,6 +11,7 @@ import { eventually } from '../redis/support/stage.ts';
 import { makePool, PG_LIBRARIES } from '../support/clients/postgres-pools.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
+import { compiled } from '../support/process/compiled.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 const stage = await useStage(LeaseStage.start());
@@ -29,7 +30,7 @@ describe.each(PG_LIBRARIES)('under %s', (library) => {
 
   it('an unclosed store keeps no process alive, though it renews and listens', async () => {
     const script = fileURLToPath(new URL('./support/lease-idler.ts', import.meta.url));
-    const child = spawn(process.execPath, ['--import', 'tsx', script, stage.url, library], {
+    const child = spawn(process.execPath, [compiled(script), stage.url, library], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     let output = '';

@@ -1,10 +1,10 @@
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { installPackage } from '../support/package/installed-package.ts';
 import { readPublicApi } from '../support/package/public-api.ts';
-import { makeScratch, stagePackage } from '../support/package/staged-package.ts';
 
-using scratch = makeScratch();
-stagePackage(scratch.folder);
-const api = readPublicApi(scratch.folder);
+using installed = installPackage();
+const api = readPublicApi(join(installed.project, 'node_modules/holdfast'));
 
 describe('the public surface', () => {
   it('is the one in public-api.txt', async () => {

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';
+import { compiled } from '../../support/process/compiled.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 import { later } from '../../support/waiting/eventually.ts';
 
@@ -90,7 +91,7 @@ describe('many processes on one advisory lock', () => {
   it('row 41: a process that is killed frees its locks at once, one that is paused keeps them', async () => {
     const start = async (name: string) => {
       const script = fileURLToPath(new URL('./support/advisory-holder.ts', import.meta.url));
-      const child = fork(script, [stage.url, name], { execArgv: ['--import', 'tsx'] });
+      const child = fork(compiled(script), [stage.url, name], { execArgv: [] });
       children.push(child);
       await once(child, 'message');
       return child;

@@ -6,6 +6,7 @@ import { afterAll, expect, it } from 'vitest';
 import { LeaseStage } from '../../postgres/support/lease-stage.ts';
 import { eventually } from '../../redis/support/stage.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
+import { compiled } from '../../support/process/compiled.ts';
 
 const stage = await useStage(LeaseStage.start());
 const children: ChildProcess[] = [];
@@ -27,8 +28,8 @@ class Writer {
 
   constructor(name: string) {
     const file = fileURLToPath(new URL('./support/careless-writer.ts', import.meta.url));
-    this.#child = fork(file, [stage.url, name], {
-      execArgv: ['--import', 'tsx', '--unhandled-rejections=strict'],
+    this.#child = fork(compiled(file), [stage.url, name], {
+      execArgv: ['--unhandled-rejections=strict'],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     children.push(this.#child);

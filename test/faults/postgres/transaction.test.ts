@@ -10,6 +10,7 @@ import {
   postgresLeaseStore,
   tryLockInTransaction,
 } from '../../../src/stores/postgres/index.ts';
+import { compiled } from '../../support/process/compiled.ts';
 import { startPgbouncer } from '../../support/servers/pgbouncer.ts';
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.ts';
 
@@ -50,8 +51,9 @@ async function said(child: ChildProcess, what: string): Promise<Record<string, u
 }
 
 function startWriter(when: 'unbound' | 'bound', at: string): ChildProcess {
-  const child = fork(fileURLToPath(new URL('./support/paused-writer.ts', import.meta.url)), [at, when], {
-    execArgv: ['--import', 'tsx', '--unhandled-rejections=strict'],
+  const script = fileURLToPath(new URL('./support/paused-writer.ts', import.meta.url));
+  const child = fork(compiled(script), [at, when], {
+    execArgv: ['--unhandled-rejections=strict'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   children.push(child);

@@ -5,21 +5,25 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * a new clone these would start last, and one worker would end long after the others.
  */
 const SLOW: readonly RegExp[] = [
-  /test\/faults\/(?:outage|process-exit|torture)\./,
   /test\/schedule\/processes\./,
-  /test\/torture\/(?:failover|torture)\./,
-  /test\/package\/(?:bundlers|package|test-runners)\./,
+  // It leaves the installed package for the other tests of the package.
+  /test\/package\/package\./,
+  /test\/faults\/(?:outage|process-exit|torture)\./,
   /test\/(?:mutants|simulation|models)\//,
-  /test\/conformance\//,
+  /test\/package\/(?:bundlers|test-runners)\./,
+  /test\/torture\/(?:failover|torture)\./,
   /\/(?:soak|advisory-nemesis)\./,
+  /test\/conformance\//,
 ];
 
-const isSlow = ({ moduleId }: TestSpecification): boolean => SLOW.some((each) => each.test(moduleId));
+function rankOf({ moduleId }: TestSpecification): number {
+  const rank = SLOW.findIndex((each) => each.test(moduleId));
+  return rank < 0 ? SLOW.length : rank;
+}
 
-/** Starts the slow files before all others. */
+/** Starts the slow files before all others, in the order of the list. */
 export class SlowFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+    return (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b));
   }
 }
