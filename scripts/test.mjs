@@ -56,7 +56,7 @@ async function runTests() {
   if (second !== undefined) {
     const path = join(scratch, `${second.name}.txt`);
     const output = openSync(path, 'w');
-    setPriority(15);
+    setPriority(10);
     running.push(runVitest(second, output));
     closeSync(output);
     await Promise.all(running);
