@@ -12,7 +12,7 @@ import { fiftyWaiters, longQueue } from './waiters.ts';
 
 const PARTS: Parts = {
   one: oneAtATime,
-  ten: (url) => many(url, 10, 0.9),
+  ten: (url) => many(url, 10, 0.6),
   hundred: (url) => many(url, 100, 1.5),
   thousand: (url) => many(url, 1_000, 1.75),
   handoff1: (url) => handoff(url, 1),

@@ -36,8 +36,8 @@ const ITEMS_MAX = 128;
 const CALLS_MAX = 8;
 /**
  * Two calls of half the requests keep the server at work on one while this process prepares the
- * other. With 32 instead of 4, 10 tasks made 26,000 pairs a second instead of 41,000, and 30 tasks
- * 44,000 instead of 65,000 (`npm run bench -- redis ten`).
+ * other. With 32 instead of 4, 10 tasks made 26,500 pairs a second instead of 36,900
+ * (`npm run bench -- redis ten`).
  */
 const HALVE_ABOVE = 4;
 
