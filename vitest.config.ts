@@ -5,8 +5,8 @@ import { SlowFirst } from './test/support/order/slow-first.ts';
 
 /**
  * Files in which nothing depends on how fast they run: compilers, bundlers, searches, the page in a
- * browser, most of the command line. They need much processor time, so
- * `npm test` runs them beside the others, at a lower priority.
+ * browser, most of the command line. They need much processor time, so `npm test` runs them beside
+ * the others, at a lower priority.
  */
 const PATIENT = [
   'test/{models,mutants,simulation,types}/*.test.ts',

@@ -194,9 +194,13 @@ describe('readiness', () => {
     }
     expect(clock.timers).toBe(0);
     await clock.settle();
-    collectGarbage();
-    // Stack frames may keep the last ones for a while. A batch that kept them would keep all 50.
-    expect(given.filter((signal) => signal.deref() !== undefined).length).toBeLessThanOrEqual(3);
+    const left = (): number => given.filter((signal) => signal.deref() !== undefined).length;
+    // A signal that was looked at stays until the next turn of the event loop.
+    for (let tries = 0; tries < 5; tries += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      collectGarbage();
+    }
+    expect(left()).toBeLessThanOrEqual(1);
     waiting.abort();
     expect(batch.isIdle).toBe(true);
   });

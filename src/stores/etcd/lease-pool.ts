@@ -177,8 +177,9 @@ export class LeasePool {
 const isUsedUp = (lease: Lease): boolean =>
   !lease.canBeShared || lease.leftMs <= 0 || (!lease.isEmpty && lease.ageMs > SHARE_MAX_MS + 1_000);
 
-/** etcd counts in whole seconds, so the time is rounded up. etcd grants at least two seconds. */
+/** The lease that a claim needs. */
 export interface LeaseTime {
+  /** etcd counts in whole seconds, so the time is rounded up. etcd grants at least two seconds. */
   readonly seconds: number;
   /** A lease with less time left is not shared. */
   readonly leastMs: number;
