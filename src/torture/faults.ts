@@ -89,6 +89,21 @@ export class Faults {
     await Promise.all(this.#active);
   }
 
+  /**
+   * Loses replies of half of the workers. A request that is sent again without looking for what the
+   * first one did leaves a claim behind, which blocks the lock in the quiet period that follows.
+   */
+  async loseReplies(): Promise<void> {
+    const { kinds, random, slots } = this.#options;
+    if (!kinds.includes('lost-reply')) return;
+    const shuffled = [...slots].sort(() => random() - 0.5);
+    const chosen = shuffled.slice(0, Math.ceil(slots.length / 2));
+    const proxies = new Set(chosen.flatMap(({ route }) => route.proxies));
+    if (proxies.size === 0) return;
+    this.#count('lost-reply');
+    await this.#failProxies('lost-reply', [...proxies]);
+  }
+
   /** Kills a worker that holds a lock, as soon as one does. */
   async killHolder(): Promise<void> {
     if (!this.#options.kinds.includes('kill')) return;

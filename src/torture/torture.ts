@@ -178,6 +178,7 @@ class Run {
     for (const endMs = performance.now() + minutes * 60_000; ; ) {
       const leftMs = endMs - performance.now() - SETTLE_MS - quietMs;
       await faults.burst(Math.max(1_000, Math.min(ttlMs * BURST_TTLS, leftMs)));
+      await faults.loseReplies();
       await sleep(SETTLE_MS);
       await faults.killHolder();
       await this.#stayQuiet(quietMs);
