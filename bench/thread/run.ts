@@ -31,7 +31,7 @@ async function compare(what: string, url: string): Promise<void> {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-bench-'));
-const kinds = ['redis', 'postgres', 'etcd', 'zookeeper'] as const;
+const kinds = ['redis', 'redlock', 'postgres', 'etcd', 'zookeeper'] as const;
 const backends = await Promise.all(kinds.map((kind) => startBackend(kind)));
 try {
   await compare('sqlite', `sqlite:${join(folder, 'locks.db')}`);

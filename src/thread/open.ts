@@ -25,6 +25,7 @@ const RENEWED_BESIDE: ReadonlySet<string> = new Set([
   'rediss',
   'redis+cluster',
   'redis+sentinel',
+  'redlock',
   'postgres',
   'postgresql',
   'mysql',
