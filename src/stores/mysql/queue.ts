@@ -1,5 +1,5 @@
 import { ModeMismatchError, QueueFullError } from '../../errors.ts';
-import { agree, fits, weightOf } from '../../store/grant-rule.ts';
+import { agree, grantedCount } from '../../store/grant-rule.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import type { ClaimAnswer, ReleaseAnswer } from '../shared/server-queue-store.ts';
 import type { Hold, LockRow, Queued } from './lock-row.ts';
@@ -76,7 +76,7 @@ export class RowQueue {
       throw new ModeMismatchError(name, mode, present.mode);
     const position = queue.findIndex((waiting) => waiting.id === id);
     const ahead = position < 0 ? queue : queue.slice(0, position);
-    if (fits(weightSum(holds) + weightSum(ahead), mode)) {
+    if (granted([...holds, ...ahead, request]) > holds.length + ahead.length) {
       const fence = greatest([this.#row.fence + 1n, floor + 1n, fenceAbove + 1n, BigInt(nowUs)]);
       const hold = { id, mode, fence, grantedAtUs: nowUs, expiresAtUs, ttlMs, note };
       this.#change({ fence, holds: [...holds, hold], queue: queue.filter((waiting) => waiting.id !== id) });
@@ -125,14 +125,8 @@ export class RowQueue {
 
   /** The waiters that would be granted if they asked now, in order. */
   get next(): readonly Queued[] {
-    let weight = weightSum(this.#row.holds);
-    const next: Queued[] = [];
-    for (const waiting of this.#row.queue) {
-      if (!fits(weight, waiting.mode)) break;
-      weight += weightOf(waiting.mode);
-      next.push(waiting);
-    }
-    return next;
+    const { holds, queue } = this.#row;
+    return queue.slice(0, Math.max(granted([...holds, ...queue]) - holds.length, 0));
   }
 
   /** When the first hold expires, or a store that has its turn loses it. */
@@ -198,8 +192,8 @@ export class RowQueue {
   }
 }
 
-function weightSum(claims: readonly (Hold | Queued)[]): number {
-  return claims.reduce((sum, { mode }) => sum + weightOf(mode), 0);
+function granted(claims: readonly Pick<ClaimRequest, 'mode'>[]): number {
+  return grantedCount(claims.map(({ mode }) => mode));
 }
 
 export function greatest(fences: readonly bigint[]): bigint {
