@@ -3,6 +3,7 @@ import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
 import type { PruneTimer } from '../shared/prune-timer.ts';
+import { RecentIds } from '../shared/recent-ids.ts';
 import { TABLE_RETRY } from '../shared/retry-after.ts';
 import type {
   ClaimAnswer,
@@ -26,9 +27,6 @@ export interface MysqlServerOptions extends DiagnosedStore {
   readonly queueMax: number;
 }
 
-/** How many claims whose release has failed are remembered. */
-const LEFTOVERS_MAX = 10_000;
-
 /**
  * The queues are rows of the table `holdfast_locks` of `migrations/`. `RowQueue` applies the
  * operations to a row, and `Poller` finds the rows that others have changed.
@@ -46,7 +44,8 @@ export class MysqlServer implements QueueServer {
   readonly #claims: Claims;
   readonly #poller: Poller;
   readonly #pruning: PruneTimer;
-  readonly #leftovers = new Set<string>();
+  /** Claims whose release has failed. */
+  readonly #leftovers = new RecentIds();
 
   constructor(options: MysqlServerOptions) {
     const { clock, connector, schema, connections: max } = options;
@@ -129,8 +128,6 @@ export class MysqlServer implements QueueServer {
       return answer;
     } catch (error) {
       this.#leftovers.add(id);
-      const [oldest = ''] = this.#leftovers;
-      if (this.#leftovers.size > LEFTOVERS_MAX) this.#leftovers.delete(oldest);
       throw error;
     }
   }

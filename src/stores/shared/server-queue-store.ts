@@ -19,6 +19,7 @@ import { disposable } from './callback-index.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
 import { HANDOFF_CHECK_MS, HandoffCheck } from './handoff-check.ts';
 import { PushedGrantAge } from './pushed-grant-age.ts';
+import { RecentIds } from './recent-ids.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
 import { UNCONFIRMED_MS, UnconfirmedGrants } from './unconfirmed-grants.ts';
@@ -114,7 +115,6 @@ const NOBODY = '';
  * gets the full time.
  */
 const PUSHED_SHARE_MIN = 0.5;
-const WAITED_MAX = 10_000;
 
 /**
  * A store over a server that keeps the queue itself. It knows the waiters of this process, decides
@@ -134,7 +134,7 @@ export class ServerQueueStore implements Store {
   readonly #unconfirmed: UnconfirmedGrants;
   readonly #subscription: QueueSubscription;
   /** Holds that had to wait: their release is likely to be awaited too. */
-  readonly #hasWaited = new Set<string>();
+  readonly #hasWaited = new RecentIds();
   #closing: Promise<void> | null = null;
 
   constructor(server: QueueServer, clock: Clock) {
@@ -213,7 +213,7 @@ export class ServerQueueStore implements Store {
     if (refusal.serverTime !== null) this.#serverClock.set(refusal.serverTime.ms, refusal.serverTime.sentAt);
     const enteredAgoMs = this.#waiting.enqueue(request);
     if (this.#waiting.get(id) !== undefined) {
-      this.#remember(id);
+      this.#hasWaited.add(id);
       // Comes up in the background, and then wakes all waiters: see `#onGap`.
       if (!this.#subscription.isUp) void this.#subscription.start();
     }
@@ -226,12 +226,6 @@ export class ServerQueueStore implements Store {
     this.#waiting.setDue(name, lookMs);
     const retryMs = this.#waiting.isFirst(name, id) ? Math.min(lookMs, keepMs) : keepMs;
     return { granted: false, retryAfterMs: Math.max(Math.ceil(retryMs), 1) };
-  }
-
-  #remember(id: string): void {
-    this.#hasWaited.add(id);
-    const [oldest] = this.#hasWaited.size > WAITED_MAX ? this.#hasWaited : [];
-    if (oldest !== undefined) this.#hasWaited.delete(oldest);
   }
 
   /** A message says that the claim was granted. It is taken as a grant, or only as a wake-up. */
