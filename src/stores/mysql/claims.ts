@@ -3,7 +3,7 @@ import { HoldfastError, StoreError } from '../../errors.ts';
 import type { Batch } from '../shared/batch.ts';
 import type { Answer } from '../shared/batch-options.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
-import { busyAnswer, type FailureKind, isSingle, pooledBatch } from '../shared/pooled-batch.ts';
+import { busyAnswer, isSingle, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
 import type { Connection, Value } from './connection.ts';
 import { errorNumberOf, failures } from './failure.ts';
 import { decodeRow, encodeRow, type LockRow } from './lock-row.ts';
@@ -23,13 +23,6 @@ export interface Operation<Answer = unknown> {
   readonly isBackground?: boolean;
 }
 
-/** A statement that goes out by itself, and whose rows are the answer. */
-export interface SingleStatement {
-  readonly text: string;
-  readonly values: readonly Value[];
-  readonly isBackground?: boolean;
-}
-
 export type Claims = Batch<Operation | SingleStatement, unknown>;
 
 export interface ClaimsOptions {
@@ -43,17 +36,9 @@ export interface ClaimsOptions {
   onLook(queue: RowQueue): void;
 }
 
-const LABEL = 'MySQL';
 /** A number is out of range: see `WRITE`. */
 const CHANGED = 1690;
-/** Deadlock, snapshot too old, to be prepared again: nothing was done, and the next try may succeed. */
-const TRY_AGAIN = new Set([1213, 1020, 1615]);
 const RETRIES_MAX = 20;
-/** Packet too large, data that does not fit: one operation is to blame, and nothing was done. */
-const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
-const MISSING = new Set([1049, 1146]);
-/** The server is set to be read only: a replica, or the old primary after a failover. */
-const READ_ONLY = new Set([1290, 1792, 1836]);
 
 /**
  * Sends operations. One that travels by itself is one statement where it can be; else the rows of
@@ -65,7 +50,6 @@ export function claimsBatch(options: ClaimsOptions): Claims {
   const { clock, pool, onLook } = options;
   return pooledBatch<Connection, Operation | SingleStatement, unknown>({
     clock,
-    label: LABEL,
     pool,
     async send(connection, requests, call) {
       const [only] = requests;
@@ -86,12 +70,11 @@ export function claimsBatch(options: ClaimsOptions): Claims {
       // In the order of the names, so that no two writes wait for each other's rows.
       const inOrder = names.flatMap((name) => queues.get(name) ?? []);
       if (!(await writeQueues(connection, options, inOrder)))
-        return operations.map((_, position) => busyAnswer(clock, LABEL, call.triesOf(position)));
+        return operations.map((_, position) => busyAnswer(clock, failures.label, call.triesOf(position)));
       for (const queue of inOrder) onLook(queue);
       return answers;
     },
     failures,
-    kindOf,
     retriesMax: RETRIES_MAX,
   });
 }
@@ -151,12 +134,4 @@ function apply(operation: Operation, queue: RowQueue | undefined): Answer<unknow
     if (error instanceof HoldfastError) return { error };
     throw error;
   }
-}
-
-function kindOf(error: unknown): FailureKind {
-  const number = errorNumberOf(error) ?? 0;
-  if (ONE_FAILED.has(number)) return 'one';
-  if (MISSING.has(number)) return 'tables';
-  if (READ_ONLY.has(number)) return 'server';
-  return TRY_AGAIN.has(number) ? 'again' : null;
 }

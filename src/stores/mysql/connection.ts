@@ -1,10 +1,12 @@
 import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
 import {
+  keepAliveBy,
   LimitedConnection,
   type LimitedDriver,
   type OpenLimits,
   STATEMENT_MS,
+  type Stream,
 } from '../shared/limited-connection.ts';
 import { failures } from './failure.ts';
 
@@ -24,10 +26,8 @@ type Callback = (error: Error | null, answer?: Answer) => void;
 
 /** The part that is used of a mysql2 connection made here. */
 export interface DriverConnection {
-  readonly stream: {
+  readonly stream: Stream & {
     destroy(): unknown;
-    ref?(): unknown;
-    unref?(): unknown;
     on(event: 'close', listener: () => void): unknown;
   };
   execute(statement: { sql: string; values: readonly Value[] }, callback: Callback): unknown;
@@ -87,8 +87,7 @@ export class Connection extends LimitedConnection<OwnDriver> {
    * next. After `limitMs` the connection is given up.
    */
   run(sql: string, values: readonly Value[] = [], limitMs = STATEMENT_MS): Promise<Result> {
-    if (!this.isOpen) return Promise.reject(failures.notSent('the connection is closed'));
-    return this.limited(this.driver.run(sql, values), limitMs);
+    return this.statement(() => this.driver.run(sql, values), limitMs);
   }
 }
 
@@ -126,9 +125,7 @@ class OwnDriver implements LimitedDriver {
   }
 
   setKeepAlive(isKept: boolean): void {
-    const { stream } = this.#connection;
-    if (isKept) stream.ref?.();
-    else stream.unref?.();
+    keepAliveBy(this.#connection.stream, isKept);
   }
 
   async close(): Promise<void> {

@@ -7,6 +7,14 @@ import { failuresBy } from '../shared/server-failure.ts';
  */
 const ENDED = new Set([1053, 1105, 1180, 1927, 3169, 4031]);
 
+/** Packet too large, data that does not fit: one operation is to blame, and nothing was done. */
+const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
+const MISSING = new Set([1049, 1146]);
+/** The server is set to be read only: a replica, or the old primary after a failover. */
+const READ_ONLY = new Set([1290, 1792, 1836]);
+/** Deadlock, snapshot too old, to be prepared again: nothing was done, and the next try may succeed. */
+const TRY_AGAIN = new Set([1213, 1020, 1615]);
+
 const HINTS: Readonly<Record<number, string>> = {
   1040: 'MySQL has no connection left',
   1044: 'docs/stores/mysql.md lists what the user needs',
@@ -26,5 +34,6 @@ export const failures = failuresBy({
   label: 'MySQL',
   codeOf: errorNumberOf,
   isEnd: (number) => ENDED.has(number),
+  kinds: { one: ONE_FAILED, tables: MISSING, server: READ_ONLY, again: TRY_AGAIN },
   hints: HINTS,
 });

@@ -52,10 +52,9 @@ export class Connection extends LimitedConnection<DriverConnection> {
    * the connection is destroyed; `null`: the caller limits the time itself.
    */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
-    if (!this.isOpen) return Promise.reject(failures.notSent('the connection is closed'));
     const { text, values } = statement;
     // A pooler may pass the next statement to another server process, where nothing is prepared.
-    return this.limited(this.driver.run(this.isDirect ? statement : { text, values }), limitMs);
+    return this.statement(() => this.driver.run(this.isDirect ? statement : { text, values }), limitMs);
   }
 
   async #handshake(anyServer: boolean): Promise<void> {

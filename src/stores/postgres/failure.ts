@@ -9,6 +9,13 @@ const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /** The session or the server ended, perhaps after the commit. */
 const ENDED = /^(57P0[124]|57P05|08|XX)/;
 
+/** Data, a constraint or a limit: one operation has failed, and the others were undone with it. */
+const ONE_FAILED = /^(22|23|54)/;
+/** The schema, a table or a function does not exist. */
+const MISSING = new Set(['3F000', '42P01', '42883']);
+/** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
+const TRY_AGAIN = new Set(['40001', '40P01']);
+
 const HINTS: Readonly<Record<string, string>> = {
   '25006': 'this server is a standby, or is set to be read only',
   '42501': 'docs/stores/postgres.md lists the privileges that this user needs',
@@ -37,6 +44,7 @@ export const failures = failuresBy({
   label: 'PostgreSQL',
   codeOf: sqlStateOf,
   isEnd: (state) => ENDED.test(state),
+  kinds: { one: { has: (state) => ONE_FAILED.test(state) }, tables: MISSING, again: TRY_AGAIN },
   hints: HINTS,
 });
 export const { failureOf, notBegun, notSent } = failures;

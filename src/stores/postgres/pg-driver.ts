@@ -1,3 +1,4 @@
+import { keepAliveBy, type Stream } from '../shared/limited-connection.ts';
 import type { DriverConnection, DriverEvents, Row, Statement } from './driver-connection.ts';
 import { type PgConnection, PgPreparedRun } from './pg-prepared-run.ts';
 
@@ -23,7 +24,7 @@ interface Result {
 interface OwnClient {
   readonly processID: number | null;
   readonly connection?: PgConnection & {
-    readonly stream: { destroy(): unknown; ref?(): unknown; unref?(): unknown };
+    readonly stream: Stream & { destroy(): unknown };
   };
   connect(): Promise<unknown>;
   end(): Promise<void>;
@@ -95,9 +96,7 @@ export class PgDriver implements DriverConnection {
   }
 
   setKeepAlive(isKept: boolean): void {
-    const stream = this.#client.connection?.stream;
-    if (isKept) stream?.ref?.();
-    else stream?.unref?.();
+    keepAliveBy(this.#client.connection?.stream, isKept);
   }
 
   async close(): Promise<void> {

@@ -12,6 +12,17 @@ export interface LimitedDriver {
   destroy(): void;
 }
 
+/** The socket of a connection, as far as the runtime has one. */
+export interface Stream {
+  ref?(): unknown;
+  unref?(): unknown;
+}
+
+export function keepAliveBy(stream: Stream | undefined, isKept: boolean): void {
+  if (isKept) stream?.ref?.();
+  else stream?.unref?.();
+}
+
 /** How long connecting may take, and closing. */
 const CONNECT_MS = 5_000;
 const CLOSE_MS = 1_000;
@@ -90,6 +101,12 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
     } catch {
       this.driver.destroy();
     }
+  }
+
+  /** Runs one statement, unless the connection has ended. */
+  protected statement<T>(send: () => Promise<T>, limitMs: number | null): Promise<T> {
+    if (!this.#isOpen) return Promise.reject(this.#errors.notSent('the connection is closed'));
+    return this.limited(send(), limitMs);
   }
 
   /** After `limitMs` the connection is destroyed; `null`: the caller limits the time itself. */

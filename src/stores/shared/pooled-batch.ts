@@ -13,21 +13,14 @@ interface Operation {
 }
 
 /** A statement that shares its call with no operation. */
-interface Single {
+export interface SingleStatement {
   readonly text: string;
+  readonly values?: readonly (string | null)[] | undefined;
   readonly isBackground?: boolean;
 }
 
-/**
- * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
- * the next attempt may succeed. `tables`: they do not exist. `server`: it is not the one to write to.
- */
-export type FailureKind = 'one' | 'again' | 'tables' | 'server' | null;
-
 export interface PooledBatchOptions<Connection extends PooledConnection, Request, Result> {
   readonly clock: Clock;
-  /** The product, for error texts. */
-  readonly label: string;
   readonly pool: ConnectionPool<Connection>;
   /** Sends the requests of a call over this connection. */
   send(
@@ -36,7 +29,6 @@ export interface PooledBatchOptions<Connection extends PooledConnection, Request
     call: CallInfo,
   ): Promise<readonly Answer<Result>[]>;
   readonly failures: Failures;
-  kindOf(error: unknown): FailureKind;
   /** How often an operation is sent again after a failure of the kind `again`. */
   readonly retriesMax: number;
 }
@@ -52,10 +44,13 @@ const BUSY_MS = { min: 1, max: 40 };
  * The only queue between a store and its server: a connection that becomes free takes the next call
  * from the queue. The operations of a call are sorted by name, so that two calls cannot deadlock.
  */
-export function pooledBatch<Connection extends PooledConnection, Request extends Operation | Single, Result>(
-  options: PooledBatchOptions<Connection, Request, Result>,
-): Batch<Request, Result> {
-  const { clock, label, pool, send, failures, kindOf, retriesMax } = options;
+export function pooledBatch<
+  Connection extends PooledConnection,
+  Request extends Operation | SingleStatement,
+  Result,
+>(options: PooledBatchOptions<Connection, Request, Result>): Batch<Request, Result> {
+  const { clock, pool, send, failures, retriesMax } = options;
+  const { label, kindOf } = failures;
   return new Batch<Request, Result>({
     clock,
     itemsMax: ITEMS_MAX,
@@ -101,12 +96,12 @@ export function busyAnswer(clock: Clock, label: string, tries: number): Answer<n
   return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
 }
 
-export function isSingle<Request extends Operation | Single>(
+export function isSingle<Request extends Operation | SingleStatement>(
   request: Request,
-): request is Extract<Request, Single> {
+): request is Extract<Request, SingleStatement> {
   return 'text' in request;
 }
 
-function lockOf(request: Operation | Single): string {
+function lockOf(request: Operation | SingleStatement): string {
   return 'text' in request ? '' : request.name;
 }

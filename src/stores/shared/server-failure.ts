@@ -1,6 +1,12 @@
 import { StoreError } from '../../errors.ts';
 import { errorText } from '../../util/error-text.ts';
 
+/**
+ * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
+ * the next attempt may succeed. `tables`: they do not exist. `server`: it is not the one to write to.
+ */
+export type FailureKind = 'one' | 'again' | 'tables' | 'server';
+
 export interface FailureRules<Code extends string | number> {
   /** The product, for error texts. */
   readonly label: string;
@@ -8,12 +14,17 @@ export interface FailureRules<Code extends string | number> {
   codeOf(error: unknown): Code | null;
   /** The server has ended or the session has, perhaps after the commit. */
   isEnd(code: Code): boolean;
+  /** Which codes are of a kind that a batch acts on. */
+  readonly kinds: Readonly<Partial<Record<FailureKind, { has(code: Code): boolean }>>>;
   /** What a user can do about it, by code. */
   readonly hints: Readonly<Record<Code, string>>;
 }
 
 /** The errors of a store whose statements are transactions of their own. */
 export interface Failures {
+  readonly label: string;
+  /** `null`: of no kind, or not reported by the server. */
+  kindOf(error: unknown): FailureKind | null;
   /**
    * The outcome of a failed statement is unknown, unless the server itself reported the failure: then
    * the statement had no effect.
@@ -27,7 +38,7 @@ export interface Failures {
 }
 
 export function failuresBy<Code extends string | number>(rules: FailureRules<Code>): Failures {
-  const { label, codeOf, isEnd, hints } = rules;
+  const { label, codeOf, isEnd, kinds, hints } = rules;
   const failureOf = (error: unknown): StoreError => {
     if (error instanceof StoreError) return error;
     const code = codeOf(error);
@@ -37,6 +48,12 @@ export function failuresBy<Code extends string | number>(rules: FailureRules<Cod
     return new StoreError(text, { cause: error, applied: isUndone ? 'no' : 'unknown' });
   };
   return {
+    label,
+    kindOf(error) {
+      const code = codeOf(error instanceof StoreError ? error.cause : error);
+      const all = Object.keys(kinds) as FailureKind[];
+      return all.find((kind) => code !== null && kinds[kind]?.has(code)) ?? null;
+    },
     failureOf,
     notBegun(error) {
       const { message, cause } = failureOf(error);
