@@ -104,7 +104,7 @@ export class AdvisoryStore implements Store {
 
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     const session = await this.#sessions.current(null);
-    const key = this.#keys.known(name, session) ?? (await this.#keys.find(name, session));
+    const key = await this.#keys.find(name, session);
     return this.#observers.add(key.text, onChange);
   }
 

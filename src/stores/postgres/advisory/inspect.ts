@@ -57,17 +57,18 @@ interface InspectOptions {
 /** Shows the holders of a lock, and evicts one. Both ask the other processes by NOTIFY. */
 export class Inspect {
   readonly #options: InspectOptions;
-  readonly #messages = new PeerMessages((question) => this.#answer(question));
+  readonly #messages: PeerMessages;
 
   constructor(options: InspectOptions) {
     this.#options = options;
+    this.#messages = new PeerMessages(options.clock, (question) => this.#answer(question));
   }
 
   /** Only the holders: the processes have no common queue. */
   async read(name: string): Promise<readonly StoredClaim[]> {
-    const { sessions, claims } = this.#options;
+    const { sessions, keys, claims } = this.#options;
     const session = await sessions.current(null);
-    const key = await this.#keyOf(name, session);
+    const key = await keys.find(name, session);
     const question = { ask: 'show', key: key.text, id: '' } as const;
     const { found, parts } = await this.#askPeers(question, key, session, SHOW_MS);
     const own = [...(claims.locks.get(key.text)?.users.values() ?? [])].filter(isHeld);
@@ -99,10 +100,10 @@ export class Inspect {
    * ended.
    */
   async evict(ref: ClaimRef): Promise<boolean> {
-    const { sessions, claims } = this.#options;
+    const { sessions, keys, claims } = this.#options;
     const session = await sessions.current(null);
     if (await claims.evict(ref)) return true;
-    const key = await this.#keyOf(ref.name, session);
+    const key = await keys.find(ref.name, session);
     const question = { ask: 'evict', key: key.text, id: ref.id } as const;
     const { found, parts } = await this.#askPeers(question, key, session, EVICT_MS);
     if (parts.some((part) => part?.evicted === true)) return true;
@@ -121,27 +122,20 @@ export class Inspect {
     if (now !== null) this.#messages.receive(text, now);
   }
 
-  async #keyOf(name: string, session: Session): Promise<LockKey> {
-    const { keys } = this.#options;
-    return keys.known(name, session) ?? (await keys.find(name, session));
-  }
-
   async #askPeers(
     question: Question,
     key: LockKey,
     session: Session,
     limitMs: number,
   ): Promise<{ found: readonly Found[]; parts: readonly Answer['part'][] }> {
-    const query = this.#messages.begin(question, session);
-    try {
+    let found: readonly Found[] = [];
+    const parts = await this.#messages.ask({ from: session.id, ...question }, limitMs, async (text) => {
       const tags = [lockTag(key), lockTagOf(key.companion), lockTagOf(OURS)];
-      const rows = await session.run({ text: LOOK, values: [...tags, query.message] });
-      const found = rows.slice(1).map(asFound);
-      await query.wait(found.filter((each) => each.isOurs).length, this.#options.clock, limitMs);
-      return { found, parts: query.parts };
-    } finally {
-      query.end();
-    }
+      const rows = await session.run({ text: LOOK, values: [...tags, text] });
+      found = rows.slice(1).map(asFound);
+      return found.filter((each) => each.isOurs).length;
+    });
+    return { found, parts };
   }
 
   /** What this process answers to a question from another. */

@@ -28,9 +28,10 @@ export class KeyFinder {
     return session.hashesAlike ? this.#keep(name, lockKey(hashText(key))) : undefined;
   }
 
+  /** Asks the server where only it knows the key. */
   async find(name: string, session: Session): Promise<LockKey> {
-    const key = this.#keyOf(name);
-    return this.#keep(name, lockKey(typeof key === 'string' ? await session.hash(key) : key));
+    const known = this.known(name, session);
+    return known ?? this.#keep(name, lockKey(await session.hash(String(this.#keyOf(name)))));
   }
 
   #keyOf(name: string): Key {

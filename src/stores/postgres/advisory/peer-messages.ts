@@ -18,48 +18,6 @@ export interface Answer {
 
 type Message = ({ readonly n: number; readonly from: number } & Question) | ({ readonly n: number } & Answer);
 
-/**
- * A question without all answers. It is registered before it is sent, because an answer may arrive
- * before the reply to the statement that sent it.
- */
-export class PeerQuery {
-  readonly message: string;
-  readonly parts: Answer['part'][] = [];
-  readonly end: () => void;
-  /** How many sessions have answered completely. */
-  #answered = 0;
-  #wanted = Number.POSITIVE_INFINITY;
-  #onDone: (() => void) | null = null;
-
-  constructor(message: string, end: () => void) {
-    this.message = message;
-    this.end = end;
-  }
-
-  receive({ of, part }: Answer): void {
-    if (part !== null) this.parts.push(part);
-    // Three thirds must not add up to less than one.
-    this.#answered += 1 / Math.max(of, 1) + 1e-9;
-    if (this.#answered >= this.#wanted) this.#onDone?.();
-  }
-
-  /**
-   * Resolves when this many sessions have answered, or after `limitMs`. The timer keeps the process
-   * alive, because a caller waits.
-   */
-  async wait(sessions: number, clock: Clock, limitMs: number): Promise<void> {
-    this.#wanted = sessions;
-    if (this.#answered >= sessions) return;
-    await new Promise<void>((resolve) => {
-      const timer = clock.startTimer(limitMs, resolve, { keepAlive: true });
-      this.#onDone = () => {
-        timer.cancel();
-        resolve();
-      };
-    });
-  }
-}
-
 /** A NOTIFY carries less than 8,000 bytes. */
 const MESSAGE_BYTES_MAX = 7_900;
 
@@ -68,24 +26,53 @@ FROM unnest($2::text::text[]) AS message`;
 
 /** Questions and answers between sessions of Holdfast, by NOTIFY. An answer may never come. */
 export class PeerMessages {
+  readonly #clock: Clock;
   readonly #answer: (question: Question) => Promise<readonly Answer['part'][]>;
-  readonly #queries = new Map<number, PeerQuery>();
+  /** What receives the answers, by the number of the question. */
+  readonly #receivers = new Map<number, (answer: Answer) => void>();
   #count = 0;
 
-  constructor(answer: (question: Question) => Promise<readonly Answer['part'][]>) {
+  constructor(clock: Clock, answer: (question: Question) => Promise<readonly Answer['part'][]>) {
+    this.#clock = clock;
     this.#answer = answer;
   }
 
-  static channelOf(sessionId: number): string {
-    return `${CHANNEL}_${sessionId}`;
-  }
-
-  begin(question: Question, session: Session): PeerQuery {
+  /**
+   * `send` sends the message, and resolves to the number of sessions that it was sent to. Resolves to
+   * the parts that have arrived when all of them have answered, or after `limitMs`.
+   */
+  async ask(
+    message: { readonly from: number } & Question,
+    limitMs: number,
+    send: (text: string) => Promise<number>,
+  ): Promise<readonly Answer['part'][]> {
     const n = this.#count++;
-    const message = JSON.stringify({ n, from: session.id, ...question });
-    const query = new PeerQuery(message, () => this.#queries.delete(n));
-    this.#queries.set(n, query);
-    return query;
+    const parts: Answer['part'][] = [];
+    let answered = 0;
+    let wanted = Number.POSITIVE_INFINITY;
+    let onDone = (): void => {};
+    // An answer may arrive before the reply to the statement that sent the question.
+    this.#receivers.set(n, ({ of, part }) => {
+      if (part !== null) parts.push(part);
+      // Three thirds must not add up to less than one.
+      answered += 1 / Math.max(of, 1) + 1e-9;
+      if (answered >= wanted) onDone();
+    });
+    try {
+      wanted = await send(JSON.stringify({ n, ...message }));
+      if (answered >= wanted) return parts;
+      await new Promise<void>((resolve) => {
+        // The timer keeps the process alive, because a caller waits.
+        const timer = this.#clock.startTimer(limitMs, resolve, { keepAlive: true });
+        onDone = () => {
+          timer.cancel();
+          resolve();
+        };
+      });
+      return parts;
+    } finally {
+      this.#receivers.delete(n);
+    }
   }
 
   /** Handles a message to this session. */
@@ -93,7 +80,7 @@ export class PeerMessages {
     const message = parse(text);
     if (message === null) return;
     if ('ask' in message) void this.#reply(message, session).catch(() => {});
-    else this.#queries.get(message.n)?.receive(message);
+    else this.#receivers.get(message.n)?.(message);
   }
 
   async #reply(
@@ -104,7 +91,7 @@ export class PeerMessages {
     const all = parts.length === 0 ? [null] : parts;
     const messages = all.map((part) => fitting({ n, of: all.length, part }));
     const list = `{${messages.map((message) => `"${message.replace(/[\\"]/g, '\\$&')}"`).join()}}`;
-    await session.run({ text: SEND, values: [PeerMessages.channelOf(from), list] });
+    await session.run({ text: SEND, values: [`${CHANNEL}_${from}`, list] });
   }
 }
 
