@@ -22,21 +22,38 @@ export type SqliteValue = string | number | bigint;
 export interface OpenSqlite {
   (path: string): SqliteDatabase;
   /** The name of the library, for people. */
-  readonly library?: string | undefined;
+  readonly library: string;
 }
 
 type DatabaseClass = new (path: string, options: { timeout: number }) => SqliteDatabase;
 
 /** The library to open files with: the runtime's own, else one that the application has installed. */
 export function findLibrary(): OpenSqlite {
-  return builtIn() ?? betterSqlite3() ?? libsql() ?? missing();
+  const builtIn = builtInClass();
+  if (builtIn !== null) return openerOf('node:sqlite', builtIn);
+  const refusals: string[] = [];
+  for (const name of ['better-sqlite3', 'libsql']) {
+    const refusal = refusalHere(name);
+    if (refusal !== null) refusals.push(refusal);
+    const installed = refusal === null ? installedClass(name) : null;
+    if (installed !== null) return openerOf(name, installed);
+  }
+  const why = refusals.length === 0 ? '' : ` (${refusals.join('; ')})`;
+  throw new UnsupportedError(
+    `No SQLite library works here${why}. Use Node.js 22.13 or newer, ` +
+      'which has its own, or install one: npm install better-sqlite3@12 (or: npm install libsql)',
+  );
 }
 
 /** The library that made this database. */
 export function libraryOf(database: SqliteDatabase): OpenSqlite {
   const made = (database as { constructor: unknown }).constructor as DatabaseClass;
-  // No waiting inside the library: its calls are synchronous and would block the event loop.
-  return (path) => new made(path, { timeout: 0 });
+  return openerOf('the library of the database that was passed in', made);
+}
+
+/** No waiting inside the library: its calls are synchronous and would block the event loop. */
+function openerOf(library: string, made: DatabaseClass): OpenSqlite {
+  return Object.assign((path: string) => new made(path, { timeout: 0 }), { library });
 }
 
 export function isDatabase(value: unknown): value is SqliteDatabase {
@@ -46,14 +63,12 @@ export function isDatabase(value: unknown): value is SqliteDatabase {
   return methods.every((method) => typeof method === 'function');
 }
 
-function builtIn(): OpenSqlite | null {
+function builtInClass(): DatabaseClass | null {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   // From 22.5 it was there behind a flag, and then without a way to set the time-out.
   if (major < 22 || (major === 22 && minor < 13)) return null;
-  const { DatabaseSync } = quietly(
-    () => process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: DatabaseClass },
-  );
-  return openerOf('node:sqlite', DatabaseSync);
+  return quietly(() => process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: DatabaseClass })
+    .DatabaseSync;
 }
 
 /** Node 22 warns that its SQLite is experimental, which the user of this store cannot change. */
@@ -67,105 +82,78 @@ function quietly<T>(load: () => T): T {
   }
 }
 
-function openerOf(library: string, made: DatabaseClass): OpenSqlite {
-  return Object.assign((path: string) => new made(path, { timeout: 0 }), { library });
-}
-
-function installed(name: string): OpenSqlite | null {
+function installedClass(name: string): DatabaseClass | null {
   try {
     const loaded = requireInstalled(name) as DatabaseClass;
     // Loading may succeed without a working binary. Opening a database shows whether there is one.
     new loaded(':memory:', { timeout: 0 }).close();
-    return openerOf(name, loaded);
+    return loaded;
   } catch {
     return null;
   }
 }
 
-function betterSqlite3(): OpenSqlite | null {
-  return betterSqlite3Refusal() === null ? installed('better-sqlite3') : null;
-}
-
-function libsql(): OpenSqlite | null {
-  return libsqlRefusal() === null ? installed('libsql') : null;
-}
-
-function libsqlRefusal(): string | null {
-  return refusalOf('libsql', installedVersion('libsql'));
-}
-
-/** Under a Node.js that is too old, which npm only warns of, its binary crashes the process. */
-function betterSqlite3Refusal(): string | null {
-  const version = installedVersion('better-sqlite3');
-  if (version === null) return null;
+/** Why the installed version of a library cannot be used; `null` when it can, or there is none. */
+function refusalHere(name: string): string | null {
+  const version = installedVersion(name);
+  if (version === null || name !== 'better-sqlite3') return refusalOf(name, version);
+  // Under a Node.js that is too old, which npm only warns of, its binary crashes the process.
   const { engines } = requireInstalled('better-sqlite3/package.json') as { engines?: { node?: string } };
   const least = Number(/^>=\s*(\d+)/.exec(engines?.node ?? '')?.[1] ?? 0);
   const isNodeOld = Number.parseInt(process.versions.node, 10) < least;
-  return isNodeOld
-    ? `better-sqlite3 ${version} needs Node.js ${least}`
-    : refusalOf('better-sqlite3', version);
+  return isNodeOld ? `${name} ${version} needs Node.js ${least}` : refusalOf(name, version);
 }
 
-function missing(): never {
-  const refusals = [betterSqlite3Refusal(), libsqlRefusal()].filter((each) => each !== null);
-  const why = refusals.length === 0 ? '' : ` (${refusals.join('; ')})`;
-  throw new UnsupportedError(
-    `No SQLite library works here${why}. Use Node.js 22.13 or newer, ` +
-      'which has its own, or install one: npm install better-sqlite3@12 (or: npm install libsql)',
-  );
+/** `refused`: nothing was done. `unknown`: the disk itself may have failed under a transaction. */
+export type FailureKind = 'busy' | 'full' | 'refused' | 'unknown';
+
+interface Failure {
+  readonly kind: FailureKind;
+  readonly why: string;
 }
 
-/** The kinds of failure that are told apart. */
-export type FailureKind =
-  | 'busy'
-  | 'full'
-  | 'readonly'
-  | 'corrupt'
-  | 'not-a-database'
-  | 'cannot-open'
-  | 'io'
-  | 'other';
-
-const KINDS: readonly (readonly [code: number, name: string, kind: FailureKind])[] = [
-  [5, 'SQLITE_BUSY', 'busy'],
-  [6, 'SQLITE_LOCKED', 'busy'],
-  [15, 'SQLITE_PROTOCOL', 'busy'],
-  [13, 'SQLITE_FULL', 'full'],
-  [8, 'SQLITE_READONLY', 'readonly'],
-  [11, 'SQLITE_CORRUPT', 'corrupt'],
-  [26, 'SQLITE_NOTADB', 'not-a-database'],
-  [14, 'SQLITE_CANTOPEN', 'cannot-open'],
-  [10, 'SQLITE_IOERR', 'io'],
+const BUSY: Failure = {
+  kind: 'busy',
+  why: 'another process kept it locked for too long (is one stopped in the middle of a write?)',
+};
+const CANNOT_OPEN: Failure = {
+  kind: 'refused',
+  why: 'it cannot be opened or created; check that the folder exists and that this user may write to it',
+};
+const DAMAGED =
+  'the file is damaged; move it away, and its -wal and -shm files with it, to start with an empty one';
+const FAILURES: readonly (readonly [code: number, name: string, failure: Failure])[] = [
+  [5, 'SQLITE_BUSY', BUSY],
+  [6, 'SQLITE_LOCKED', BUSY],
+  [15, 'SQLITE_PROTOCOL', BUSY],
+  [13, 'SQLITE_FULL', { kind: 'full', why: 'the disk is full' }],
+  [8, 'SQLITE_READONLY', { kind: 'refused', why: 'it cannot be written to' }],
+  [11, 'SQLITE_CORRUPT', { kind: 'refused', why: DAMAGED }],
+  [26, 'SQLITE_NOTADB', { kind: 'refused', why: 'the file is not a SQLite database; it was left as it is' }],
+  [14, 'SQLITE_CANTOPEN', CANNOT_OPEN],
+  [10, 'SQLITE_IOERR', { kind: 'unknown', why: 'reading or writing failed' }],
 ];
 
 /** Libraries give a name as `code`, or a number as `errcode` with a finer code in its upper bits. */
-export function failureKind(error: unknown): FailureKind {
+function failureIn(error: unknown): Failure {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
-  for (const [number, name, kind] of KINDS) {
-    if (typeof errcode === 'number' && (errcode & 0xff) === number) return kind;
-    if (typeof code === 'string' && (code === name || code.startsWith(`${name}_`))) return kind;
+  for (const [number, name, failure] of FAILURES) {
+    if (typeof errcode === 'number' && (errcode & 0xff) === number) return failure;
+    if (typeof code === 'string' && (code === name || code.startsWith(`${name}_`))) return failure;
   }
   // libsql reports a failure to open as text that ends with the number.
-  return error instanceof Error && /: 14"?\)?$/.test(error.message) ? 'cannot-open' : 'other';
+  if (error instanceof Error && /: 14"?\)?$/.test(error.message)) return CANNOT_OPEN;
+  return { kind: 'unknown', why: 'the database failed' };
 }
 
-const EXPLANATIONS: Readonly<Record<FailureKind, string>> = {
-  busy: 'another process kept it locked for too long (is one stopped in the middle of a write?)',
-  full: 'the disk is full',
-  readonly: 'it cannot be written to',
-  corrupt:
-    'the file is damaged; move it away, and its -wal and -shm files with it, to start with an empty one',
-  'not-a-database': 'the file is not a SQLite database; it was left as it is',
-  'cannot-open':
-    'it cannot be opened or created; check that the folder exists and that this user may write to it',
-  io: 'reading or writing failed',
-  other: 'the database failed',
-};
+export function failureKind(error: unknown): FailureKind {
+  return failureIn(error).kind;
+}
 
 /** Nothing of a failed transaction stays, except perhaps when the disk itself failed under it. */
 export function storeError(path: string, error: unknown): StoreError {
-  const kind = failureKind(error);
+  const { kind, why } = failureIn(error);
   const detail = kind === 'busy' ? '' : `: ${error instanceof Error ? error.message : String(error)}`;
-  const applied = kind === 'io' || kind === 'other' ? 'unknown' : 'no';
-  return new StoreError(`SQLite store ${path}: ${EXPLANATIONS[kind]}${detail}`, { cause: error, applied });
+  const applied = kind === 'unknown' ? 'unknown' : 'no';
+  return new StoreError(`SQLite store ${path}: ${why}${detail}`, { cause: error, applied });
 }

@@ -1,7 +1,6 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { StoreError } from '../../errors.ts';
 import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from './client-library.ts';
-import { failureKind } from './client-library.ts';
 import { FORMAT, SCHEMA, SQL, type StatementName } from './schema.ts';
 
 /** Each process reports its writes in steps; the log is written back after this many of all processes. */
@@ -149,7 +148,7 @@ export class Connection {
   /** The library, its version of SQLite, and how it writes the file. */
   facts(): ConnectionFacts {
     return {
-      library: this.#open.library ?? 'the library of the database that was passed in',
+      library: this.#open.library,
       version: this.#select<string>('SELECT sqlite_version() AS value') ?? '',
       journalMode: this.#journalMode() ?? '',
     };
@@ -230,9 +229,4 @@ export class Connection {
     });
     return find() ?? 0;
   }
-}
-
-/** After these the database is reopened: the file may have been replaced, or the disk repaired. */
-export function isFatal(error: unknown): boolean {
-  return failureKind(error) !== 'busy' && failureKind(error) !== 'full';
 }

@@ -5,7 +5,7 @@ import { Batch } from '../shared/batch.ts';
 import type { Answer, Send } from '../shared/batch-options.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import { failureKind, storeError } from './client-library.ts';
-import { type Connection, isFatal } from './connection.ts';
+import type { Connection } from './connection.ts';
 
 const OPERATIONS_MAX = 128;
 /** How long a batch is retried while another process writes. After that the core decides. */
@@ -132,8 +132,10 @@ export class Transactions {
     const connection = this.#connection;
     if (connection === null) return;
     connection.mayNotCommit = true;
-    // The next batch opens the database again. One in memory is kept: its claims exist nowhere else.
-    if ((isFatal(error) || connection.hasFailedCommit) && !connection.isOnlyCopy) this.#drop();
+    // After most failures the next batch opens the database again: the file may have been replaced, or
+    // the disk repaired. One in memory is kept: its claims exist nowhere else.
+    const isPassing = ['busy', 'full'].includes(failureKind(error));
+    if ((!isPassing || connection.hasFailedCommit) && !connection.isOnlyCopy) this.#drop();
   }
 
   #drop(): void {
