@@ -1,15 +1,9 @@
 import { readlinkSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError } from '../../errors.ts';
-import {
-  findLibrary,
-  isDatabase,
-  libraryOf,
-  type OpenSqlite,
-  type SqliteDatabase,
-} from './client-library.ts';
+import { findLibrary, isDatabase, libraryOf, type SqliteDatabase } from './client-library.ts';
 import { Connection } from './connection.ts';
-import { checkFile, checkNotStranded } from './file-check.ts';
+import { checkFile } from './file-check.ts';
 
 /** Where the claims are, and how to get there. */
 export interface Source {
@@ -20,29 +14,27 @@ export interface Source {
 
 /** A given database tells which library to use and which file to open. One in memory is used itself. */
 export function sourceOf(source: string | SqliteDatabase, bootId: string): Source {
-  if (typeof source !== 'string') {
-    if (!isDatabase(source))
-      throw new InvalidArgumentError('pathOrDatabase', 'must be a path or a SQLite database');
-    const [main] = source.prepare('PRAGMA database_list').all() as { file: string }[];
-    if (!main?.file)
-      return { path: null, connect: () => new Connection(libraryOf(source), null, bootId, source) };
-    return fileSource(main.file, libraryOf(source), bootId);
-  }
+  const isPath = typeof source === 'string';
+  if (!isPath && !isDatabase(source))
+    throw new InvalidArgumentError('pathOrDatabase', 'must be a path or a SQLite database');
   if (source === '') throw new InvalidArgumentError('pathOrDatabase', 'must not be empty');
-  const open = findLibrary();
-  if (source === ':memory:') return { path: null, connect: () => new Connection(open, null, bootId, null) };
-  return fileSource(linkedFrom(resolve(source)), open, bootId);
+  const open = isPath ? findLibrary() : libraryOf(source);
+  const path = isPath ? fileAt(source) : fileOf(source);
+  const lent = isPath || path !== null ? null : source;
+  const connect = (): Connection => {
+    if (path !== null) checkFile(path);
+    return new Connection(open, path, bootId, lent);
+  };
+  return { path, connect };
 }
 
-function fileSource(path: string, open: OpenSqlite, bootId: string): Source {
-  return {
-    path,
-    connect: () => {
-      checkFile(path);
-      checkNotStranded(path);
-      return new Connection(open, path, bootId, null);
-    },
-  };
+function fileAt(path: string): string | null {
+  return path === ':memory:' ? null : linkedFrom(resolve(path));
+}
+
+function fileOf(database: SqliteDatabase): string | null {
+  const [main] = database.prepare('PRAGMA database_list').all() as { file: string }[];
+  return main?.file || null;
 }
 
 /** SQLite keeps its log beside the file itself, not beside a symbolic link to it. */

@@ -47,6 +47,7 @@ export function checkFile(path: string, typeOf: (folder: string) => number = fil
   }
   const problem = fileProblem(path);
   if (problem !== null) throw refusal(path, problem);
+  checkNotStranded(path);
 }
 
 /** The name of the network file system that a folder is on; `null` for a local one. */
@@ -79,7 +80,7 @@ function isFolder(path: string): boolean {
  * log that was removed, a new one would use that too, and write where no other process reads. libsql
  * closes a connection only when its statements are garbage-collected, so this can last a while.
  */
-export function checkNotStranded(path: string): void {
+function checkNotStranded(path: string): void {
   if (!existsSync(path)) return;
   const file = realpathSync(path);
   const open = new Set(openFiles());
