@@ -44,19 +44,8 @@ const CHANNEL = tracingChannel<string, AcquireTrace>('holdfast:acquire');
 export function beginTrace(core: Core, ref: ClaimRef, mode: Mode, waitMs: number): AcquireTrace | null {
   const { acquireObservers: observers, owner } = core;
   if (observers.length === 0 && !CHANNEL.hasSubscribers) return null;
-  const { name, use } = usedName(ref.name);
-  const trace: AcquireTrace = {
-    name,
-    use,
-    id: ref.id,
-    owner,
-    store: core.store.kind ?? 'other',
-    mode,
-    waitMs,
-    outcome: null,
-    waitedMs: 0,
-    fence: null,
-  };
+  const claim = { ...usedName(ref.name), id: ref.id, owner, store: core.store.kind ?? 'other' };
+  const trace: AcquireTrace = { ...claim, mode, waitMs, outcome: null, waitedMs: 0, fence: null };
   for (const observer of observers) callListener('acquire', observer.start, trace);
   return trace;
 }

@@ -1,14 +1,13 @@
 import type { Core } from '../core.ts';
-import { ClosedError } from '../errors.ts';
-import type { Settings } from '../options.ts';
-import type { ClaimOutcome, ClaimRef, ClaimRequest, Mode, PushedGrant } from '../store/store.ts';
-import { elapsedMs, type Instant, instant, trustedMs } from '../store/validity.ts';
+import { AcquireTimeoutError, ClosedError } from '../errors.ts';
+import { DEFAULTS, type Settings } from '../options.ts';
+import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, Waiter } from '../store/store.ts';
+import { type Instant, instant } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
-import { sendSafely } from '../util/command.ts';
 import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
+import { viewClaim } from '../view.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
-import { explainTimeout } from './timeout.ts';
 import { type ArrivedGrant, Wait } from './wait.ts';
 
 /** What a caller asks for: the lock, the mode and the options. */
@@ -28,14 +27,27 @@ export interface AcquireRequest {
   readonly detached?: boolean;
 }
 
-/** The wait ended because `isDone` said so. Never reaches a user. */
-export class DoneError extends Error {}
+type Refusal = Exclude<AcquireOutcome, 'acquired'>;
 
 /** However short the wait, the store gets this long to answer: `waitMs` is for other holders. */
 const COMMAND_MS_MIN = 1_000;
 
+/** One try. `null` when another claim holds the lock; a `StoreError` when the outcome is unknown. */
+export function tryAcquire(core: Core, request: AcquireRequest): Promise<HeldClaim | null> {
+  return acquire(core, request, true);
+}
+
+/** Waits until the claim is granted, for `waitMs` at most. */
+export function acquire(core: Core, request: Omit<AcquireRequest, 'isDone'>): Promise<HeldClaim>;
+/** The same, or one try. `null` when the try was refused, or when `isDone` has ended the wait. */
+export function acquire(
+  core: Core,
+  request: AcquireRequest,
+  isOneTry: boolean,
+  traced?: Attempt,
+): Promise<HeldClaim | null>;
 /**
- * Waits until the claim is granted, for `waitMs` at most. This is the only waiting loop.
+ * The only waiting loop.
  *
  * | the store                | what follows                                                        |
  * |--------------------------|---------------------------------------------------------------------|
@@ -45,13 +57,20 @@ const COMMAND_MS_MIN = 1_000;
  * | fails, outcome unknown   | claim again by the same id after a poll interval                    |
  * | fails with a definite no | rejects with that error, unless it is a `StoreError`: then as above |
  *
- * When the wait times out, is aborted or the Locks closes, the claim is removed in the background if
- * the store may have it. `traced`: of an attempt that runs in the context of its trace already.
+ * One try ends at the first refusal or failure. When the wait times out, is aborted or the Locks
+ * closes, the claim is removed in the background if the store may have it. `traced`: of an attempt
+ * that runs in the context of its trace already.
  */
-export async function acquire(core: Core, request: AcquireRequest, traced?: Attempt): Promise<HeldClaim> {
-  const attempt = traced ?? new Attempt(core, request, request.settings.waitMs > 0);
+export async function acquire(
+  core: Core,
+  request: AcquireRequest,
+  isOneTry = false,
+  traced?: Attempt,
+): Promise<HeldClaim | null> {
+  const attempt = traced ?? new Attempt(core, request, !isOneTry && request.settings.waitMs > 0);
   if (traced === undefined && attempt.trace !== null)
-    return await inTrace(attempt.trace, () => acquire(core, request, attempt));
+    return await inTrace(attempt.trace, () => acquire(core, request, isOneTry, attempt));
+  const { wait } = attempt;
   try {
     for (;;) {
       try {
@@ -62,59 +81,57 @@ export async function acquire(core: Core, request: AcquireRequest, traced?: Atte
         if (reason !== null) throw reason;
       }
       attempt.beginWait();
-      if (request.isDone !== undefined && attempt.isRefused && (await request.isDone()))
-        throw new DoneError();
+      if (
+        isOneTry ||
+        (request.isDone !== undefined && attempt.failure === null && (await request.isDone()))
+      ) {
+        attempt.giveUp('held', null);
+        return null;
+      }
       const leftMs = attempt.leftMs();
-      if (leftMs <= 0) throw await attempt.timeout();
-      const pushed = await attempt.wait.sleep(Math.min(attempt.delayMs(), leftMs));
-      attempt.wait.throwIfStopped();
+      if (leftMs <= 0) throw attempt.failure ?? (await attempt.timeout());
+      const pushed = await wait.sleep(Math.min(attempt.delayMs(), leftMs));
+      wait.throwIfStopped();
       const held = pushed && attempt.takePushed(pushed);
       if (held !== null) return held;
     }
   } catch (error) {
-    attempt.giveUp(error);
+    attempt.giveUp(wait.isStopped ? 'aborted' : refusalBy(error), error);
     throw error;
   } finally {
     attempt.end();
   }
 }
 
-/** One try. `null` when another claim holds the lock; a `StoreError` when the outcome is unknown. */
-export async function tryAcquire(
-  core: Core,
-  request: AcquireRequest,
-  traced?: Attempt,
-): Promise<HeldClaim | null> {
-  const attempt = traced ?? new Attempt(core, request, false);
-  if (traced === undefined && attempt.trace !== null)
-    return await inTrace(attempt.trace, () => tryAcquire(core, request, attempt));
-  try {
-    const held = attempt.take(await attempt.claim());
-    if (held === null) attempt.announceRefusal('held', null);
-    return held;
-  } catch (error) {
-    // An aborted attempt throws the reason of the abort here.
-    try {
-      throw attempt.onFailure(error);
-    } catch (reason) {
-      attempt.giveUp(reason);
-      throw reason;
-    }
-  } finally {
-    attempt.end();
-  }
-}
-
 /** `failed` is left for failures of the store: an alert tells from it that the store is out of reach. */
-function refusalBy(error: unknown): Exclude<AcquireOutcome, 'acquired'> {
+function refusalBy(error: unknown): Refusal {
   const code = codeOf(error);
   if (code === 'ACQUIRE_TIMEOUT') return 'timeout';
   if (code === 'CLOSED') return 'aborted';
   return code === 'QUEUE_FULL' || code === 'MODE_MISMATCH' ? 'held' : 'failed';
 }
 
+/** The error for a wait that timed out. It names the holders if the store answers soon. */
+async function explainTimeout(
+  core: Core,
+  { name, id }: ClaimRef,
+  waitedMs: number,
+): Promise<AcquireTimeoutError> {
+  try {
+    const claims = await core.read(name, DEFAULTS.explainMs);
+    const holders = claims.filter((claim) => claim.granted && claim.id !== id).map(viewClaim);
+    const index = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
+    const holderId = holders[0]?.id ?? '';
+    const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);
+    const self = !isOwn ? 'no' : core.isCallerInside(holderId) ? 'caller' : 'process';
+    return new AcquireTimeoutError(name, waitedMs, holders, index < 0 ? null : index + 1, self);
+  } catch {
+    return new AcquireTimeoutError(name, waitedMs);
+  }
+}
+
 /** The claim of one caller, from the first request until it is held or abandoned. */
-class Attempt {
+class Attempt implements Waiter {
   readonly #core: Core;
   readonly #request: AcquireRequest;
   readonly #ref: ClaimRef;
@@ -122,6 +139,8 @@ class Attempt {
   /** Whether a refused claim stays in the queue. */
   readonly #canWait: boolean;
   readonly wait: Wait;
+  /** `null` when nothing observes the attempt. */
+  trace: AcquireTrace | null = null;
   /** The last claim request: when it was sent, its answer, and how to abandon it. */
   #sent: Instant;
   #answer: Promise<ClaimOutcome> | null = null;
@@ -131,18 +150,17 @@ class Attempt {
   /** The value of `mayStand` before the last request was sent. */
   #stoodBefore = false;
   /** Why the last request failed; `null` when it was answered. */
-  #failure: unknown = null;
+  failure: unknown = null;
   /** A request of unknown outcome may still reach the server. */
   #hasFailed = false;
   #retryAfterMs: number | null = null;
   /** How often the poll interval, not the store, decided how long to sleep. */
   #polls = 0;
   #isGivenUp = false;
-  #trace: AcquireTrace | null = null;
   #held: HeldClaim | null = null;
 
   constructor(core: Core, request: AcquireRequest, canWait: boolean) {
-    const { signal } = request.settings;
+    const { signal, waitMs } = request.settings;
     core.assertOpen();
     signal?.throwIfAborted();
     this.#core = core;
@@ -154,17 +172,13 @@ class Attempt {
     this.wait = new Wait(core, signal);
     core.beginCall();
     if (request.isQuiet !== true)
-      this.#trace = beginTrace(core, this.#ref, request.mode, canWait ? request.settings.waitMs : 0);
+      this.trace = beginTrace(core, this.#ref, request.mode, canWait ? waitMs : 0);
   }
 
-  /** `null` when nothing observes the attempt. */
-  get trace(): AcquireTrace | null {
-    return this.#trace;
-  }
-
-  /** The store has answered the last request, and did not grant it. */
-  get isRefused(): boolean {
-    return this.#failure === null;
+  /** Once the claim is held, a wake-up means that the hold needs a renewal now. */
+  wake(grant?: PushedGrant): void {
+    if (this.#held === null) this.wait.wake(grant);
+    else this.#core.renewals.renewNow(this.#held);
   }
 
   /** What is left of `waitMs`. */
@@ -185,25 +199,25 @@ class Attempt {
 
   /** Sends one claim request. */
   claim(): Promise<ClaimOutcome> {
-    const { claims, clock, store } = this.#core;
+    const { claims, clock, record, store } = this.#core;
+    const { mode, settings } = this.#request;
     this.#stoodBefore = this.#mayStand;
     this.#mayStand = true;
     this.wait.clear();
     // The first request is sent in the same step in which the attempt begins.
     if (this.#answer !== null) this.#sent = instant(clock);
-    const request = this.#claimRequest();
+    const { name, id } = this.#ref;
+    const { ttlMs, note } = settings;
+    // Written out: a spread here took a third of the time of an uncontended acquire (`bench core`).
+    const request = { name, id, mode, ttlMs, wait: this.#canWait, note, fenceAbove: record.fenceSeen };
     if (this.wait.canStop) this.#controller = new AbortController();
     const command = claims.begin<ClaimOutcome>(this.#limitMs(), this.#onLate, this.#controller);
-    this.#answer = command.settle(sendSafely(() => store.claim(request, command.signal, this.wait)));
+    try {
+      this.#answer = command.settle(store.claim(request, command.signal, this));
+    } catch (error) {
+      this.#answer = command.settle(Promise.reject(error));
+    }
     return this.wait.race(this.#answer);
-  }
-
-  /** Written out: a spread here took a third of the time of an uncontended acquire (`bench core`). */
-  #claimRequest(): ClaimRequest {
-    const { name, id } = this.#ref;
-    const { mode, settings } = this.#request;
-    const fenceAbove = this.#core.record.fenceSeen;
-    return { name, id, mode, ttlMs: settings.ttlMs, wait: this.#canWait, note: settings.note, fenceAbove };
   }
 
   /** How long the store may take to answer. */
@@ -216,7 +230,7 @@ class Attempt {
   /** Takes the store's answer. `null` when the claim was refused. */
   take(outcome: ClaimOutcome): HeldClaim | null {
     this.wait.throwIfStopped();
-    this.#failure = null;
+    this.failure = null;
     if (!outcome.granted) {
       this.#mayStand = this.#canWait;
       this.#retryAfterMs = outcome.retryAfterMs;
@@ -245,7 +259,7 @@ class Attempt {
     if (!isStoreError(error)) return error;
     if (this.#core.isClosed) return new ClosedError();
     if (!this.#canWait) return error;
-    this.#failure = error;
+    this.failure = error;
     // What the store said before it failed is out of date.
     this.#retryAfterMs = null;
     return null;
@@ -260,31 +274,25 @@ class Attempt {
     const { mode, settings, detached } = this.#request;
     if (fence > core.record.fenceSeen) core.record.fenceSeen = fence;
     const nowMs = core.clock.monotonicMs();
-    const isOver = trustedMs(validForMs) <= elapsedMs(core.clock, sent, nowMs);
-    if (isOver && detached !== true) return null;
-    this.#mayStand = false;
     const deadline = core.renewals.deadline(sent, validForMs);
-    const held = new HeldClaim(core, this.#ref, mode, settings, fence, sent, deadline);
+    if (deadline.remainingMs() <= 0 && detached !== true) return null;
+    this.#mayStand = false;
+    const held = new HeldClaim(core, this.#ref, settings, fence, deadline);
     if (detached === true) held.detach();
     else {
       // An earlier request of unknown outcome may still arrive and set the lease to `ttlMs` again.
       if (this.#hasFailed) deadline.limitTo(settings.ttlMs);
-      core.renewals.add(held, sent, validForMs);
-      this.wait.onHeld(held);
+      core.renewals.add(held);
       this.#held = held;
     }
     // An attempt whose refusal is not final is traced only when it is granted.
     if (this.#request.isQuiet === true) {
-      this.#trace = beginTrace(core, this.#ref, mode, 0);
-      if (this.#trace !== null) inTrace(this.#trace, () => {});
+      this.trace = beginTrace(core, this.#ref, mode, 0);
+      if (this.trace !== null) inTrace(this.trace, () => {});
     }
-    if (this.#trace !== null) {
-      this.#trace.outcome = 'acquired';
-      this.#trace.fence = fence;
-      this.#trace.waitedMs = nowMs - this.#begunMs;
-    }
-    if (core.isHeard('acquired'))
-      core.emit('acquired', this.#ref, { mode, fence, waitedMs: nowMs - this.#begunMs, validForMs });
+    const waitedMs = nowMs - this.#begunMs;
+    if (this.trace !== null) Object.assign(this.trace, { outcome: 'acquired', fence, waitedMs });
+    if (core.isHeard('acquired')) core.emit('acquired', this.#ref, { mode, fence, waitedMs, validForMs });
     return held;
   }
 
@@ -296,34 +304,23 @@ class Attempt {
     return Math.min(storeMs, backoff(this.#core.clock, this.#polls++, pollMs));
   }
 
-  async timeout(): Promise<unknown> {
-    const waitedMs = this.#elapsedMs(this.#request.startedMs);
-    return this.#failure ?? (await explainTimeout(this.#core, this.#ref, waitedMs));
+  timeout(): Promise<AcquireTimeoutError> {
+    return explainTimeout(this.#core, this.#ref, this.#elapsedMs(this.#request.startedMs));
   }
 
   /** The attempt ends without a hold: removes what the store may have of the claim. */
-  giveUp(error: unknown): void {
+  giveUp(why: Refusal, error: unknown): void {
     this.#isGivenUp = true;
     if (this.#mayStand) this.#cleanUp(this.#hasFailed);
-    if (this.wait.isStopped) this.announceRefusal('aborted', error);
-    else if (error instanceof DoneError) this.announceRefusal('held', null);
-    else this.announceRefusal(refusalBy(error), error);
-  }
-
-  announceRefusal(why: Exclude<AcquireOutcome, 'acquired'>, error: unknown): void {
-    if (this.#request.isQuiet) return;
-    if (this.#trace !== null) {
-      this.#trace.outcome = why;
-      if (error !== null) this.#trace.error = error;
-    }
-    this.#core.emit('refused', this.#ref, { waitedMs: this.#elapsedMs(), why, error });
+    if (this.#request.isQuiet === true) return;
+    const waitedMs = this.#elapsedMs();
+    if (this.trace !== null)
+      Object.assign(this.trace, { outcome: why, waitedMs }, error !== null && { error });
+    this.#core.emit('refused', this.#ref, { waitedMs, why, error });
   }
 
   end(): void {
-    if (this.#trace !== null) {
-      if (this.#trace.fence === null) this.#trace.waitedMs = this.#elapsedMs();
-      endTrace(this.#core, this.#trace);
-    }
+    if (this.trace !== null) endTrace(this.#core, this.trace);
     this.wait.end();
     this.#core.endCall();
   }

@@ -38,16 +38,10 @@ export class CleanUp {
   readonly #core: Core;
   /** Leftovers whose last try has failed. `close` waits for these. */
   readonly #failed = new Set<Leftover>();
-  /**
-   * Leftovers that the store did not find. Each is released once more after the time limit of a
-   * command.
-   */
-  readonly #missed = new Set<Leftover>();
   #trying = 0;
   /** How many rounds in a row have failed. */
   #failures = 0;
   #retryTimer: Timer | null = null;
-  #missTimer: Timer | null = null;
 
   constructor(core: Core) {
     this.#core = core;
@@ -132,15 +126,9 @@ export class CleanUp {
   #lookAgain(leftover: Leftover): void {
     const { clock, commands, isClosed } = this.#core;
     if (isClosed || clock.monotonicMs() + commands.limitMs >= leftover.untilMs) return;
-    this.#missed.add(leftover);
-    this.#missTimer ??= clock.startTimer(commands.limitMs, () => {
-      this.#missTimer = null;
-      const due = [...this.#missed];
-      this.#missed.clear();
-      for (const each of due) {
-        this.#core.beginWork();
-        this.#try(each);
-      }
+    clock.startTimer(commands.limitMs, () => {
+      this.#core.beginWork();
+      this.#try(leftover);
     });
   }
 }

@@ -2,65 +2,46 @@ import { type Clock, FOREVER_MS } from '../clock.ts';
 import type { LossReason } from '../errors.ts';
 import { elapsedMs, type Instant, trustedMs } from '../store/validity.ts';
 
-/**
- * A command that may have set the TTL of the claim, or may yet do so: it was sent, and its answer is
- * not known.
- */
-export interface Unanswered {
+/** A command that sets the TTL of the claim, counted from when it was sent. */
+export interface TtlCommand {
   readonly sent: Instant;
   readonly ttlMs: number;
 }
 
 /** Until when a claim can be trusted, by the requests that were sent and the answers to them. */
 export class Deadline {
+  /** The last confirmed command, with the time that the store has granted. */
+  confirmed: TtlCommand;
+  /**
+   * The shortest TTL of the commands of unknown outcome that were sent before that one: the store may
+   * still execute them, after it.
+   */
+  leastMs = FOREVER_MS;
+  /** When the trust ends by each clock. The earlier of the two counts. */
+  end!: Instant;
   protected readonly clock: Clock;
   /** False on a store without TTLs, where commands cannot change them. */
   readonly #hasTtl: boolean;
-  #sent: Instant;
-  #validForMs: number;
-  /**
-   * Commands sent after the last confirmed one: each may have set the TTL, counted from when it was
-   * sent.
-   */
-  #unanswered: Set<Unanswered> | null = null;
-  /**
-   * The shortest TTL of the unanswered commands that were sent before the last confirmed one: the
-   * store may still execute them, after that one.
-   */
-  #leastMs = FOREVER_MS;
+  /** Commands sent after the last confirmed one: each may have set the TTL, or may yet do so. */
+  #unanswered: readonly TtlCommand[] = [];
 
   constructor(clock: Clock, sent: Instant, validForMs: number, hasTtl: boolean) {
     this.clock = clock;
     this.#hasTtl = hasTtl;
-    this.#sent = sent;
-    this.#validForMs = validForMs;
+    this.confirmed = { sent, ttlMs: validForMs };
+    this.move();
   }
 
   /** Not positive once the claim cannot be trusted any more. */
   remainingMs(): number {
-    let remaining = trustedMs(Math.min(this.#validForMs, this.#leastMs)) - elapsedMs(this.clock, this.#sent);
-    for (const { sent, ttlMs } of this.#unanswered ?? []) {
-      remaining = Math.min(remaining, trustedMs(ttlMs) - elapsedMs(this.clock, sent));
-    }
-    return remaining;
+    const { monotonicMs, wallMs } = this.end;
+    return Math.min(monotonicMs - this.clock.monotonicMs(), wallMs - this.clock.wallMs());
   }
 
   /** What is left of the time that the store has granted, without the margin for clocks. */
   grantedMs(): number {
-    return Math.min(this.#validForMs, this.#leastMs) - elapsedMs(this.clock, this.#sent);
-  }
-
-  /** The end of the deadline by each clock. The earlier of the two counts. */
-  end(): Instant {
-    const trusted = [{ sent: this.#sent, ttlMs: this.#validForMs }, ...(this.#unanswered ?? [])];
-    const endBy = (clock: keyof Instant): number =>
-      Math.min(...trusted.map(({ sent, ttlMs }) => sent[clock] + trustedMs(Math.min(ttlMs, this.#leastMs))));
-    return { monotonicMs: endBy('monotonicMs'), wallMs: endBy('wallMs') };
-  }
-
-  /** The shortest TTL that a command of unknown outcome may have set, or may yet set. */
-  get leastMs(): number {
-    return this.#leastMs;
+    const { sent, ttlMs } = this.confirmed;
+    return Math.min(ttlMs, this.leastMs) - elapsedMs(this.clock, sent);
   }
 
   /** Why the hold is over, where that is known before the core is told. */
@@ -69,17 +50,17 @@ export class Deadline {
   }
 
   /** A command that sets the TTL is pending from now on. */
-  onSent(sent: Instant, ttlMs: number): Unanswered {
+  onSent(sent: Instant, ttlMs: number): TtlCommand {
     const command = { sent, ttlMs };
-    if (this.#hasTtl) {
-      this.#unanswered ??= new Set();
-      this.#unanswered.add(command);
-    }
+    if (this.#hasTtl) this.#unanswered = [...this.#unanswered, command];
+    this.move();
     return command;
   }
 
-  onAnswered(command: Unanswered): void {
-    this.#unanswered?.delete(command);
+  /** The command had no effect. */
+  onRefused(command: TtlCommand): void {
+    this.#unanswered = this.#unanswered.filter((each) => each !== command);
+    this.move();
   }
 
   /**
@@ -87,22 +68,34 @@ export class Deadline {
    * longer than its TTL.
    */
   limitTo(ttlMs: number): void {
-    if (this.#hasTtl) this.#leastMs = Math.min(this.#leastMs, ttlMs);
+    if (this.#hasTtl) this.leastMs = Math.min(this.leastMs, ttlMs);
+    this.move();
   }
 
-  /**
-   * The store has confirmed the claim in answer to a request sent at `sent`. False when a later
-   * request was confirmed before.
-   */
-  confirm(sent: Instant, validForMs: number): boolean {
-    if (sent.monotonicMs < this.#sent.monotonicMs) return false;
-    this.#sent = sent;
-    this.#validForMs = validForMs;
-    for (const command of this.#unanswered ?? []) {
-      if (command.sent.monotonicMs > sent.monotonicMs) continue;
-      this.limitTo(command.ttlMs);
-      this.onAnswered(command);
+  /** The store has confirmed the command. False when a later one was confirmed before. */
+  confirm(command: TtlCommand, validForMs: number): boolean {
+    const { sent } = command;
+    const isLast = sent.monotonicMs >= this.confirmed.sent.monotonicMs;
+    this.#unanswered = this.#unanswered.filter((each) => each !== command);
+    if (isLast) {
+      this.confirmed = { sent, ttlMs: validForMs };
+      const earlier = this.#unanswered.filter((each) => each.sent.monotonicMs <= sent.monotonicMs);
+      this.#unanswered = this.#unanswered.filter((each) => !earlier.includes(each));
+      this.leastMs = Math.min(this.leastMs, ...earlier.map(({ ttlMs }) => ttlMs));
     }
-    return true;
+    this.move();
+    return isLast;
+  }
+
+  /** Something has changed that the end depends on. */
+  protected move(): void {
+    let monotonicMs = FOREVER_MS;
+    let wallMs = FOREVER_MS;
+    for (const { sent, ttlMs } of [this.confirmed, ...this.#unanswered]) {
+      const forMs = trustedMs(Math.min(ttlMs, this.leastMs));
+      monotonicMs = Math.min(monotonicMs, sent.monotonicMs + forMs);
+      wallMs = Math.min(wallMs, sent.wallMs + forMs);
+    }
+    this.end = { monotonicMs, wallMs };
   }
 }

@@ -2,7 +2,7 @@ import { FOREVER_MS } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
-import type { ClaimRef, Mode, RenewChange } from '../store/store.ts';
+import type { ClaimRef, RenewChange } from '../store/store.ts';
 import { elapsedMs, type Instant } from '../store/validity.ts';
 import { pause } from '../util/backoff.ts';
 import { isUnknown } from '../util/error-code.ts';
@@ -25,25 +25,19 @@ type State = 'held' | 'releasing' | 'released' | 'lost';
  */
 export class HeldClaim {
   readonly ref: ClaimRef;
-  readonly mode: Mode;
   /** What the caller asked for. */
   readonly settings: Settings;
   readonly fence: bigint;
-  readonly note: string;
   /** On a session store always true: a session has to be confirmed, however long the hold lasts. */
   readonly renew: boolean;
-  readonly renewEveryMs: number | null;
   readonly deadline: Deadline;
+  ttlMs: number;
+  /** How long after the grant the hold ends, whatever the store says. */
+  capMs: number;
   /** Set and used by `renewals.ts` only. */
-  renewal: Renewal | null = null;
+  renewal!: Renewal;
   readonly #core: Core;
   readonly #grantedAt: Instant;
-  #ttlMs: number;
-  /**
-   * A session store has no TTLs. There the core itself ends a hold with `renew: false`, this long
-   * after the grant.
-   */
-  #unrenewedMs = FOREVER_MS;
   #state: State = 'held';
   /** When the hold ended, by the monotonic clock. */
   #endedMs: number | null = null;
@@ -56,31 +50,17 @@ export class HeldClaim {
   #leftBehind: RenewChange | null = null;
   #onEnd: (() => void) | null = null;
 
-  constructor(
-    core: Core,
-    ref: ClaimRef,
-    mode: Mode,
-    settings: Settings,
-    fence: bigint,
-    sent: Instant,
-    deadline: Deadline,
-  ) {
+  constructor(core: Core, ref: ClaimRef, settings: Settings, fence: bigint, deadline: Deadline) {
     this.#core = core;
     this.ref = ref;
-    this.mode = mode;
     this.settings = settings;
     this.fence = fence;
-    this.note = settings.note;
-    this.#ttlMs = settings.ttlMs;
+    this.ttlMs = settings.ttlMs;
     this.renew = settings.renew || this.#isSession;
-    this.renewEveryMs = settings.renewEveryMs;
-    this.#grantedAt = sent;
     this.deadline = deadline;
-    if (this.renew && !settings.renew) this.#unrenewedMs = settings.ttlMs;
-  }
-
-  get ttlMs(): number {
-    return this.#ttlMs;
+    this.#grantedAt = deadline.confirmed.sent;
+    this.capMs = settings.maxHoldMs;
+    this.#endUnrenewed(settings.ttlMs);
   }
 
   get #isSession(): boolean {
@@ -100,11 +80,6 @@ export class HeldClaim {
   get remainingMs(): number {
     if (this.#state !== 'held') return 0;
     return Math.max(Math.min(this.deadline.remainingMs(), this.#untilCapMs), 0);
-  }
-
-  /** How long after the grant the hold ends, whatever the store says. */
-  get capMs(): number {
-    return Math.min(this.settings.maxHoldMs, this.#unrenewedMs);
   }
 
   get #untilCapMs(): number {
@@ -135,12 +110,9 @@ export class HeldClaim {
   checkDeadline(): boolean {
     if (this.#state !== 'held') return false;
     if (this.remainingMs > 0) return true;
-    this.lose(this.deadline.lossReason() ?? this.#whyOver());
+    const how = this.#isSession && this.#untilCapMs > 0 ? 'session' : 'expired';
+    this.lose(this.deadline.lossReason() ?? how);
     return false;
-  }
-
-  #whyOver(): LossReason {
-    return this.#isSession && this.#untilCapMs > 0 ? 'session' : 'expired';
   }
 
   /** Throws when the hold cannot be trusted at this instant. */
@@ -148,15 +120,15 @@ export class HeldClaim {
     if (!this.checkDeadline() || this.#error !== null) throw this.reason;
   }
 
-  /** A renewal sent at `sent` was confirmed. False when it came too late to count. */
-  confirm(sent: Instant, validForMs: number): boolean {
-    return this.deadline.confirm(sent, validForMs) && this.checkDeadline();
-  }
-
   /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
   onExtended(ttlMs: number): void {
-    this.#ttlMs = ttlMs;
-    if (this.#unrenewedMs !== FOREVER_MS) this.#unrenewedMs = this.heldForMs + ttlMs;
+    this.ttlMs = ttlMs;
+    this.#endUnrenewed(this.heldForMs + ttlMs);
+  }
+
+  /** A session store has no TTLs: there the core itself ends a hold with `renew: false`. */
+  #endUnrenewed(afterMs: number): void {
+    if (this.#isSession && !this.settings.renew) this.capMs = Math.min(this.settings.maxHoldMs, afterMs);
   }
 
   /** Calls back once when the hold is over, for whatever reason. */
@@ -182,10 +154,8 @@ export class HeldClaim {
    * renewals.
    */
   #lossError(how: LossReason): HoldLostError {
-    const blockedMs = how === 'expired' ? this.#core.renewals.blockedMs(this) : 0;
-    if (blockedMs === 0) return new HoldLostError(this.ref.name, this.fence, how);
-    this.#core.emit('stalled', this.ref, { blockedMs, remainingMs: 0 });
-    const stall = { blockedMs, ttlMs: this.#ttlMs };
+    const blockedMs = how === 'expired' ? this.#core.renewals.stalls.report(this) : 0;
+    const stall = blockedMs > 0 ? { blockedMs, ttlMs: this.ttlMs } : undefined;
     return new HoldLostError(this.ref.name, this.fence, how, undefined, stall);
   }
 
@@ -239,22 +209,15 @@ export class HeldClaim {
 
   /** An abandoned claim request of the same id may have been executed after all. */
   onLateClaim(): void {
-    if (this.#state === 'held' || this.#leftBehind !== null) {
-      this.onLateRenewal();
-      return;
-    }
-    const cleanUp = (): void => this.#core.cleanUp.release(this.ref, this.#ttlMs);
-    if (this.#releasing === null) cleanUp();
-    else this.#core.background(this.#releasing.then(cleanUp, cleanUp));
+    const cleanUp = (): void => this.#core.cleanUp.release(this.ref, this.ttlMs);
+    if (this.#leftBehind !== null) this.onLateRenewal();
+    else if (this.#state !== 'held')
+      this.#core.background(Promise.resolve(this.#releasing).then(cleanUp, cleanUp));
   }
 
   /** An abandoned renewal may have shortened the time of the claim that was left behind. */
   onLateRenewal(): void {
-    if (this.#state !== 'held' && this.#leftBehind !== null) this.#leaveBehindInBackground();
-  }
-
-  #leaveBehindInBackground(): void {
-    this.#core.cleanUp.send(this.#sendLast, this.#ttlMs);
+    if (this.#leftBehind !== null) this.#core.cleanUp.send(this.#sendLast, this.ttlMs);
   }
 
   /** The last command about this claim: its release, or the renewal that leaves it behind. */
@@ -265,21 +228,13 @@ export class HeldClaim {
   };
 
   #giveUp(): Promise<boolean> {
-    if (this.#state === 'held') this.#reportStall();
+    // A section that blocks the event loop and then returns ends before any timer could report that.
+    if (this.#state === 'held') this.#core.renewals.stalls.report(this);
     this.#state = 'releasing';
     this.#releasing = this.#finish();
     // After the assignment above: a callback that releases again then waits for this release.
     this.#end();
     return this.#releasing;
-  }
-
-  /**
-   * A section that blocks the event loop and then returns releases its hold before any timer could
-   * report the stall.
-   */
-  #reportStall(): void {
-    const blockedMs = this.#core.renewals.blockedMs(this);
-    if (blockedMs > 0) this.#core.emit('stalled', this.ref, { blockedMs, remainingMs: this.remainingMs });
   }
 
   async #finish(): Promise<boolean> {
@@ -316,7 +271,7 @@ export class HeldClaim {
       this.#releasing = null;
       core.emit('releaseFailed', this.ref, { error, heldForMs: this.heldForMs });
       if (this.#leftBehind === null) this.#removeInBackground();
-      else this.#leaveBehindInBackground();
+      else this.onLateRenewal();
       throw error;
     } finally {
       core.endCall();
@@ -327,7 +282,7 @@ export class HeldClaim {
   #removeInBackground(): void {
     if (this.#mayBeReleased || this.#error?.how === 'taken') return;
     this.#mayBeReleased = true;
-    this.#core.cleanUp.release(this.ref, this.#ttlMs);
+    this.#core.cleanUp.release(this.ref, this.ttlMs);
   }
 
   #end(): void {

@@ -95,7 +95,7 @@ export class ClaimHold implements Hold {
   }
 
   get metadata(): JsonObject | null {
-    return metadataIn(this.#held.note);
+    return metadataIn(this.#held.settings.note);
   }
 
   get heldForMs(): number {
@@ -137,12 +137,9 @@ export class ClaimHold implements Hold {
     return this.#held.release();
   }
 
-  /**
-   * Another hold on the same claim, for code that runs inside this one. Releasing it does not release
-   * the claim.
-   */
-  again(make: (core: Core, held: HeldClaim) => ClaimHold): ClaimHold {
-    return make(this.#core, this.#held);
+  /** For another hold on the same claim. */
+  get held(): HeldClaim {
+    return this.#held;
   }
 
   /** Never rejects: a failed release is an event, and the lease expires. */

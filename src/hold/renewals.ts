@@ -1,13 +1,12 @@
-import { type Clock, FOREVER_MS, type Timer } from '../clock.ts';
+import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { isUnknown } from '../util/error-code.ts';
-import { UnorderedSet } from '../util/unordered-set.ts';
-import { Deadline } from './deadline.ts';
+import { type Indexed, UnorderedSet } from '../util/unordered-set.ts';
+import { Deadline, type TtlCommand } from './deadline.ts';
 import type { HeldClaim } from './held-claim.ts';
-import type { Renewer } from './renewer.ts';
 import { StallDetector } from './stall-detector.ts';
 
 /** Renewals that are due within this share of their interval are sent together. */
@@ -21,38 +20,43 @@ const RETRY_MIN_MS = 20;
 /** A renewal comes no later than after this share of the time that the store has granted. */
 const RENEW_SHARE_MAX = 3 / 4;
 
-/** When one hold is renewed next, and whether a renewal is pending. */
-export class Renewal {
-  index = 0;
+/**
+ * Keeps the holds of one Locks alive: `Renewals` in the event loop of the caller, `ThreadRenewals` of
+ * `src/thread/` in a thread of its own.
+ */
+export interface Renewer {
+  /** Everything that is held now. */
+  readonly holds: readonly HeldClaim[];
+  readonly isEmpty: boolean;
+  readonly stalls: StallDetector;
+  /** The deadline of a hold whose grant, asked for at `sent`, is valid for `validForMs`. */
+  deadline(sent: Instant, validForMs: number): Deadline;
+  /** Keeps the hold alive from now on. */
+  add(held: HeldClaim): void;
+  remove(held: HeldClaim): void;
+  /** The store says that something has happened to the claim. */
+  renewNow(held: HeldClaim): void;
+  /** The store says that the claim may have been evicted: asks it whether the claim is still held. */
+  check(held: HeldClaim): void;
+  /** Renews now, at the user's request. Rejects when the store did not confirm it. */
+  extend(held: HeldClaim, ttlMs: number): Promise<void>;
+  /** The pending renewal; `null` when there is none. */
+  inFlight(held: HeldClaim): Promise<unknown> | null;
+  /** Cancels every timer. */
+  close(): void;
+}
+
+/** When something has to be done about one hold, and whether a renewal of it is pending. */
+export interface Renewal extends Indexed {
   readonly held: HeldClaim;
-  everyMs = 0;
-  dueAtMs = FOREVER_MS;
-  deadlineTimer: Timer | null = null;
-  retryTimer: Timer | null = null;
-  inFlight: Promise<void> | null = null;
+  /** The time of the next renewal or retry, and the interval that led to it. */
+  dueAtMs: number;
+  everyMs: number;
+  /** When to check the deadline; see `#watchDeadline`. */
+  deadlineAtMs: number;
+  inFlight: Promise<void> | null;
   /** The store is asked once more when the pending renewal has ended. */
-  isCheckDue = false;
-
-  constructor(held: HeldClaim) {
-    this.held = held;
-  }
-
-  /** `sent`: when the request was sent that the store has confirmed for `validForMs`. */
-  schedule(clock: Clock, sent: Instant, validForMs: number): void {
-    const { held } = this;
-    // One failed renewal must leave time for another, however long an interval the user asked for.
-    const mostMs = held.deadline.remainingMs() * RENEW_SHARE_MAX;
-    this.everyMs = Math.min(held.renewEveryMs ?? validForMs * DEFAULTS.renewShare, mostMs);
-    // The interval counts from the send, so a slow answer does not delay the next renewal.
-    const soonestMs = clock.monotonicMs() + Math.max(this.everyMs / 4, 1);
-    this.dueAtMs = Math.max(sent.monotonicMs + this.everyMs, soonestMs);
-  }
-
-  unschedule(): void {
-    this.dueAtMs = FOREVER_MS;
-    this.deadlineTimer?.cancel();
-    this.retryTimer?.cancel();
-  }
+  isCheckDue: boolean;
 }
 
 /**
@@ -66,14 +70,13 @@ export class Renewals implements Renewer {
   /** One timer for all holds: ten thousand of them need no more. */
   #timer: Timer | null = null;
   #timerDueMs = FOREVER_MS;
-  readonly #stalls: StallDetector;
+  readonly stalls: StallDetector;
 
   constructor(core: Core) {
     this.#core = core;
-    this.#stalls = new StallDetector(core, this, { onClockJump: () => this.#afterClockJump() });
+    this.stalls = new StallDetector(core, { onClockJump: () => this.#afterClockJump() });
   }
 
-  /** Everything that is held now. */
   get holds(): readonly HeldClaim[] {
     return this.#renewals.all.map(({ held }) => held);
   }
@@ -87,75 +90,82 @@ export class Renewals implements Renewer {
     return new Deadline(clock, sent, validForMs, store.traits.lifetime === 'lease');
   }
 
-  /** Adds a hold whose grant, requested at `sent`, is valid for `validForMs`. */
-  add(held: HeldClaim, sent: Instant, validForMs: number): void {
-    const renewal = new Renewal(held);
+  add(held: HeldClaim): void {
+    const times = { dueAtMs: FOREVER_MS, everyMs: 0, deadlineAtMs: FOREVER_MS };
+    const renewal: Renewal = { index: 0, held, ...times, inFlight: null, isCheckDue: false };
     held.renewal = renewal;
     this.#renewals.add(renewal);
-    if (held.renew) this.#stalls.start();
-    this.#schedule(renewal, sent, validForMs);
+    if (held.renew) this.stalls.start();
+    this.#schedule(renewal);
   }
 
   remove({ renewal }: HeldClaim): void {
-    if (renewal === null) return;
-    renewal.unschedule();
     this.#renewals.delete(renewal);
   }
 
-  /** The store says that something has happened to the claim. */
   renewNow({ renewal }: HeldClaim): void {
-    if (renewal !== null) this.#renewDue(renewal);
+    this.#renewDue(renewal);
   }
 
-  /**
-   * Asks the store whether the claim is still held. A hold with `renew: false` is renewed only for
-   * its remaining time: the check must not prolong it.
-   */
-  check(held: HeldClaim): void {
-    const { renewal } = held;
-    if (renewal === null || renewal.isCheckDue) return;
-    if (renewal.inFlight === null) {
-      this.#renewDue(renewal, held.renew ? held.ttlMs : Math.max(Math.ceil(held.deadline.grantedMs()), 1));
-      return;
-    }
-    // The pending renewal may have been answered before the eviction.
+  /** A hold with `renew: false` is renewed only for its remaining time: the check must not prolong it. */
+  async check(held: HeldClaim): Promise<void> {
+    const { renewal, deadline } = held;
+    if (renewal.isCheckDue) return;
     renewal.isCheckDue = true;
-    void renewal.inFlight.then(() => {
-      renewal.isCheckDue = false;
-      this.check(held);
-    });
+    // The pending renewal may have been answered before the eviction.
+    while (renewal.inFlight !== null) await renewal.inFlight;
+    renewal.isCheckDue = false;
+    this.#renewDue(renewal, held.renew ? held.ttlMs : Math.max(Math.ceil(deadline.grantedMs()), 1));
   }
 
-  /** Renews now, at the user's request. Rejects when the store did not confirm it. */
   async extend(held: HeldClaim, ttlMs: number): Promise<void> {
     const { renewal } = held;
     // The check and the send are in one step: of several calls that wait here, exactly one sends.
-    while (renewal !== null && renewal.inFlight !== null) await renewal.inFlight;
+    while (renewal.inFlight !== null) await renewal.inFlight;
     held.assertHeld();
-    const failure = renewal === null ? null : await this.#renew(renewal, ttlMs);
+    const failure = await this.#renew(renewal, ttlMs);
     if (failure !== null) throw failure;
     held.onExtended(ttlMs);
     held.assertHeld();
   }
 
-  /** The pending renewal. A hold has one at a time, so that answers come in the order of sending. */
-  inFlight(held: HeldClaim): Promise<void> | null {
-    return held.renewal?.inFlight ?? null;
+  /** A hold has one pending renewal at a time, so that answers come in the order of sending. */
+  inFlight({ renewal }: HeldClaim): Promise<void> | null {
+    return renewal.inFlight;
   }
 
-  /** Cancels every timer of this Locks. */
   close(): void {
     this.#timer?.cancel();
-    this.#stalls.stop();
+    this.stalls.stop();
   }
 
-  #schedule(renewal: Renewal, sent: Instant, validForMs: number): void {
+  #schedule(renewal: Renewal): void {
     const { held } = renewal;
+    const { sent, ttlMs } = held.deadline.confirmed;
+    renewal.deadlineAtMs = FOREVER_MS;
     if (held.renew) {
-      renewal.schedule(this.#core.clock, sent, validForMs);
+      // One failed renewal must leave time for another, however long an interval the user asked for.
+      const mostMs = held.deadline.remainingMs() * RENEW_SHARE_MAX;
+      renewal.everyMs = Math.min(held.settings.renewEveryMs ?? ttlMs * DEFAULTS.renewShare, mostMs);
+      // The interval counts from the send, so a slow answer does not delay the next renewal.
+      const soonestMs = this.#core.clock.monotonicMs() + Math.max(renewal.everyMs / 4, 1);
+      renewal.dueAtMs = Math.max(sent.monotonicMs + renewal.everyMs, soonestMs);
       this.#wakeAt(renewal.dueAtMs);
     }
     if (!held.renew || held.capMs !== FOREVER_MS) this.#watchDeadline(renewal);
+  }
+
+  /**
+   * Only while the next renewal may fail or never come: otherwise that renewal itself notices that
+   * the deadline has passed.
+   */
+  #watchDeadline(renewal: Renewal): void {
+    const { held } = renewal;
+    renewal.deadlineAtMs = FOREVER_MS;
+    if (!held.checkDeadline()) return;
+    // At least 1 ms: a fraction of it would fire again and again at the same instant.
+    renewal.deadlineAtMs = this.#core.clock.monotonicMs() + Math.max(held.remainingMs, 1);
+    this.#wakeAt(renewal.deadlineAtMs);
   }
 
   /** The timer may be left over from a hold that is gone: then it only fires too early. */
@@ -169,18 +179,13 @@ export class Renewals implements Renewer {
 
   #onTimer(): void {
     const nowMs = this.#core.clock.monotonicMs();
-    const due: Renewal[] = [];
-    let nextMs = FOREVER_MS;
-    for (const renewal of this.#renewals.all) {
-      const isDue = renewal.dueAtMs - nowMs <= renewal.everyMs * SLACK_SHARE;
-      if (isDue) due.push(renewal);
-      else nextMs = Math.min(nextMs, renewal.dueAtMs);
-    }
     this.#timerDueMs = FOREVER_MS;
-    this.#wakeAt(nextMs);
-    for (const renewal of due) {
-      renewal.dueAtMs = FOREVER_MS;
-      this.#renewDue(renewal);
+    for (const renewal of [...this.#renewals.all]) {
+      if (renewal.dueAtMs - nowMs <= renewal.everyMs * SLACK_SHARE) {
+        renewal.dueAtMs = FOREVER_MS;
+        this.#renewDue(renewal);
+      } else if (renewal.deadlineAtMs <= nowMs) this.#watchDeadline(renewal);
+      this.#wakeAt(Math.min(renewal.dueAtMs, renewal.deadlineAtMs));
     }
   }
 
@@ -192,65 +197,51 @@ export class Renewals implements Renewer {
 
   /** One renewal. Resolves to `null`, or to the failure; the next try is scheduled by then. */
   async #renew(renewal: Renewal, ttlMs: number): Promise<unknown> {
+    const { held } = renewal;
+    const { clock, commands, store } = this.#core;
     let end = (): void => {};
     // Set before the store is called: a store may wake the holder inside that call.
     renewal.inFlight = new Promise<void>((resolve) => {
       end = resolve;
     });
-    try {
-      return await this.#send(renewal, ttlMs);
-    } finally {
-      renewal.inFlight = null;
-      end();
-    }
-  }
-
-  async #send(renewal: Renewal, ttlMs: number): Promise<unknown> {
-    const { held } = renewal;
-    const { clock, commands, store } = this.#core;
     const sent = instant(clock);
     // The request may shorten the lease, and its answer may be lost: the deadline moves when it is sent.
     const command = held.deadline.onSent(sent, ttlMs);
     this.#watchDeadline(renewal);
     // Several tries must fit into the time that is left. A later answer still counts.
     const limitMs = Math.min(commands.limitMs, Math.max(held.remainingMs / 3, RETRY_MIN_MS));
-    const onAnswer = (outcome: RenewOutcome): void => {
-      held.deadline.onAnswered(command);
-      this.#onAnswer(renewal, sent, outcome);
-    };
+    const send = (signal: AbortSignal): Promise<RenewOutcome> => store.renew(held.ref, { ttlMs }, signal);
     const onLate = (outcome: RenewOutcome | null): void => {
-      if (outcome !== null) onAnswer(outcome);
+      if (outcome !== null) this.#onAnswer(renewal, command, outcome);
       held.onLateRenewal();
     };
     try {
-      const outcome = await commands.run(
-        (signal) => store.renew(held.ref, { ttlMs }, signal),
-        limitMs,
-        onLate,
-      );
-      onAnswer(outcome);
+      const outcome = await commands.run(send, limitMs, onLate);
+      this.#onAnswer(renewal, command, outcome);
       return outcome.held || !held.isLost ? null : held.reason;
     } catch (error) {
-      if (!isUnknown(error)) held.deadline.onAnswered(command);
+      if (!isUnknown(error)) held.deadline.onRefused(command);
       this.#onFailure(renewal, sent, error);
       return error;
+    } finally {
+      renewal.inFlight = null;
+      end();
     }
   }
 
-  #onAnswer(renewal: Renewal, sent: Instant, outcome: RenewOutcome): void {
+  #onAnswer(renewal: Renewal, command: TtlCommand, outcome: RenewOutcome): void {
     const { held } = renewal;
+    const { clock, store } = this.#core;
     if (!held.isHeld) return;
     if (!outcome.held) {
-      const isSession = this.#core.store.traits.lifetime === 'session';
-      held.lose(outcome.how ?? (isSession ? 'session' : 'taken'));
+      held.lose(outcome.how ?? (store.traits.lifetime === 'session' ? 'session' : 'taken'));
       return;
     }
     const { validForMs } = outcome;
-    if (!held.confirm(sent, validForMs)) return;
-    const tookMs = this.#core.clock.monotonicMs() - sent.monotonicMs;
+    if (!held.deadline.confirm(command, validForMs) || !held.checkDeadline()) return;
+    const tookMs = clock.monotonicMs() - command.sent.monotonicMs;
     this.#core.emit('renewed', held.ref, { tookMs, validForMs });
-    renewal.unschedule();
-    this.#schedule(renewal, sent, validForMs);
+    this.#schedule(renewal);
   }
 
   #onFailure(renewal: Renewal, sent: Instant, error: unknown): void {
@@ -261,26 +252,9 @@ export class Renewals implements Renewer {
     const tookMs = clock.monotonicMs() - sent.monotonicMs;
     this.#core.emit('renewFailed', held.ref, { error, tookMs, remainingMs });
     if (!held.renew) return;
-    const delayMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
-    renewal.retryTimer?.cancel();
-    renewal.retryTimer = clock.startTimer(delayMs, () => this.#renewDue(renewal));
-  }
-
-  /**
-   * Only while the next renewal may fail or never come: otherwise that renewal itself notices that
-   * the deadline has passed.
-   */
-  #watchDeadline(renewal: Renewal): void {
-    const { held } = renewal;
-    renewal.deadlineTimer?.cancel();
-    if (!held.checkDeadline()) return;
-    // At least 1 ms: a fraction of it would fire again and again at the same instant.
-    const delayMs = Math.max(held.remainingMs, 1);
-    renewal.deadlineTimer = this.#core.clock.startTimer(delayMs, () => this.#watchDeadline(renewal));
-  }
-
-  blockedMs(held: HeldClaim): number {
-    return this.#stalls.blockedMs(held);
+    renewal.everyMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
+    renewal.dueAtMs = clock.monotonicMs() + renewal.everyMs;
+    this.#wakeAt(renewal.dueAtMs);
   }
 
   /** The host was suspended, or the wall clock was set: all timers fire too late by that much. */

@@ -23,16 +23,14 @@ export interface StallListener {
  */
 export class StallDetector {
   readonly #core: Core;
-  readonly #held: { readonly holds: readonly HeldClaim[] };
   readonly #listener: StallListener;
   #timer: Timer | null = null;
   #beatAtMs = 0;
   #nextBeatMs = 0;
   #clockGapMs = 0;
 
-  constructor(core: Core, held: { readonly holds: readonly HeldClaim[] }, listener: StallListener) {
+  constructor(core: Core, listener: StallListener) {
     this.#core = core;
-    this.#held = held;
     this.#listener = listener;
   }
 
@@ -53,8 +51,17 @@ export class StallDetector {
     this.#timer = null;
   }
 
-  /** How long the event loop has been blocked, when that is long for this hold; else 0. */
-  blockedMs({ renew, ttlMs, heldForMs }: HeldClaim): number {
+  /**
+   * Reports that the event loop has been blocked for a time that is long for this hold. Returns that
+   * time; else 0.
+   */
+  report(held: HeldClaim): number {
+    const blockedMs = this.#blockedMs(held);
+    if (blockedMs > 0) this.#core.emit('stalled', held.ref, { blockedMs, remainingMs: held.remainingMs });
+    return blockedMs;
+  }
+
+  #blockedMs({ renew, ttlMs, heldForMs }: HeldClaim): number {
     // A hold that is not renewed ends at its time, blocked or not.
     if (!renew || this.#timer === null) return 0;
     const nowMs = this.#core.clock.monotonicMs();
@@ -70,9 +77,10 @@ export class StallDetector {
     const { clock } = this.#core;
     this.#listener.onBeat?.();
     // Before the next beat is set, so that a hold lost by the stall reports the stall.
-    this.#reportStall();
+    for (const held of this.#core.renewals.holds)
+      if (this.#blockedMs(held) > 0 && held.checkDeadline()) this.report(held);
     this.#timer = null;
-    if (!this.#held.holds.some(({ renew }) => renew)) return;
+    if (!this.#core.renewals.holds.some(({ renew }) => renew)) return;
     // A gap between the two clocks shows that the host was suspended: timers do not run meanwhile.
     const jumpMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
     if (jumpMs > CLOCK_JUMP_MS) this.#listener.onClockJump();
@@ -81,15 +89,7 @@ export class StallDetector {
 
   #everyMs(): number {
     let everyMs = BEAT_MAX_MS;
-    for (const { ttlMs } of this.#held.holds) everyMs = Math.min(everyMs, ttlMs * BEAT_SHARE);
+    for (const { ttlMs } of this.#core.renewals.holds) everyMs = Math.min(everyMs, ttlMs * BEAT_SHARE);
     return Math.max(everyMs, BEAT_MIN_MS);
-  }
-
-  #reportStall(): void {
-    for (const held of this.#held.holds) {
-      const blockedMs = this.blockedMs(held);
-      if (blockedMs === 0 || !held.checkDeadline()) continue;
-      this.#core.emit('stalled', held.ref, { blockedMs, remainingMs: held.remainingMs });
-    }
   }
 }

@@ -3,7 +3,6 @@ import type { ClosedError } from '../errors.ts';
 import type { PushedGrant, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { onAbort } from '../util/abort.ts';
-import type { HeldClaim } from './held-claim.ts';
 
 /** A grant that the store pushed, and when it arrived: its validity counts from then. */
 export interface ArrivedGrant {
@@ -11,10 +10,7 @@ export interface ArrivedGrant {
   readonly at: Instant;
 }
 
-/**
- * One caller's wait. The store wakes it. The caller's signal, or `close`, stops it. Once the claim
- * is held, a wake-up means that the hold needs a renewal now.
- */
+/** One caller's wait. The store wakes it. The caller's signal, or `close`, stops it. */
 export class Wait implements Waiter, Closable {
   readonly #core: Core;
   readonly #stopListening: (() => void) | null;
@@ -25,7 +21,6 @@ export class Wait implements Waiter, Closable {
   #endSleep: (() => void) | null = null;
   #stopped: { readonly reason: unknown } | null = null;
   #onStop: ((reason: unknown) => void) | null = null;
-  #held: HeldClaim | null = null;
 
   constructor(core: Core, signal?: AbortSignal) {
     this.#core = core;
@@ -34,7 +29,6 @@ export class Wait implements Waiter, Closable {
 
   /** From here on `close` stops the wait as well. Throws a `ClosedError` when the Locks is closed. */
   begin(): void {
-    if (this.hasBegun) return;
     this.#core.assertOpen();
     this.hasBegun = true;
     this.#core.closables.add(this);
@@ -46,18 +40,9 @@ export class Wait implements Waiter, Closable {
   }
 
   wake(grant?: PushedGrant): void {
-    if (this.#held !== null) {
-      this.#core.renewals.renewNow(this.#held);
-      return;
-    }
     if (grant !== undefined) this.#arrived = { grant, at: instant(this.#core.clock) };
     this.#isWoken = true;
     this.#endSleep?.();
-  }
-
-  /** The claim is held: from here on a wake-up renews the hold. */
-  onHeld(held: HeldClaim): void {
-    this.#held = held;
   }
 
   onClose(error: ClosedError): void {
@@ -111,8 +96,6 @@ export class Wait implements Waiter, Closable {
 
   end(): void {
     this.#stopListening?.();
-    if (!this.hasBegun) return;
-    this.hasBegun = false;
     this.#core.closables.delete(this);
   }
 

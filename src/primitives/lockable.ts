@@ -54,25 +54,22 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
     this.#callKeys = callKeys;
   }
 
-  async acquire(options?: O): Promise<ClaimHold> {
+  async acquire(options?: O): Promise<Hold> {
     const request = this.#request(options);
-    const inner = request.settings.reentrant ? enclosing(this.#core, request) : null;
-    return inner ?? new ClaimHold(this.#core, await acquire(this.#core, request));
+    return enclosing(this.#core, request) ?? new ClaimHold(this.#core, await acquire(this.#core, request));
   }
 
   async tryAcquire(options?: Omit<O, 'waitMs'>): Promise<Hold | null> {
     checkOneTry(options, 'acquire');
-    const request = this.#request(options as Partial<O> | undefined);
-    const inner = request.settings.reentrant ? enclosing(this.#core, request) : null;
-    if (inner !== null) return inner;
-    const held = await tryAcquire(this.#core, request);
-    return held && new ClaimHold(this.#core, held);
+    return await this.#tryOnce(this.#request(options as Partial<O> | undefined));
   }
 
   async run<T>(fn: (hold: Hold) => T | Promise<T>, options?: O): Promise<T> {
     checkType('fn', fn, 'function');
-    const inside = this.#inside(this.#request(options), fn);
-    return await runHeld(await this.acquire(options), inside);
+    const request = this.#request(options);
+    const hold =
+      enclosing(this.#core, request) ?? new ClaimHold(this.#core, await acquire(this.#core, request));
+    return await runHeld(hold, this.#inside(request, fn));
   }
 
   async tryRun<T>(
@@ -81,9 +78,17 @@ export class NamedLock<O extends AcquireOptions = AcquireOptions> implements Loc
   ): Promise<TryRunOutcome<T>> {
     checkType('fn', fn, 'function');
     checkOneTry(options, 'run');
-    const inside = this.#inside(this.#request(options as Partial<O> | undefined), fn);
-    const hold = await this.tryAcquire(options);
-    return hold === null ? { ran: false } : { ran: true, value: await runHeld(hold as ClaimHold, inside) };
+    const request = this.#request(options as Partial<O> | undefined);
+    const hold = await this.#tryOnce(request);
+    if (hold === null) return { ran: false };
+    return { ran: true, value: await runHeld(hold, this.#inside(request, fn)) };
+  }
+
+  async #tryOnce(request: AcquireRequest): Promise<ClaimHold | null> {
+    const inner = enclosing(this.#core, request);
+    if (inner !== null) return inner;
+    const held = await tryAcquire(this.#core, request);
+    return held && new ClaimHold(this.#core, held);
   }
 
   /**

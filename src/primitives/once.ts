@@ -1,10 +1,11 @@
 import { checkCount, checkName, checkTrait, checkType, DAY_MS } from '../checks.ts';
 import type { Core } from '../core.ts';
-import { type AcquireRequest, acquire, DoneError, tryAcquire } from '../hold/acquire.ts';
+import { type AcquireRequest, acquire, tryAcquire } from '../hold/acquire.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
 import { ClaimHold, type Hold } from '../hold/hold.ts';
 import { runHeld } from '../hold/run.ts';
 import { type AcquireOptions, resolve } from '../options.ts';
+import type { StoredClaim } from '../store/store.ts';
 import { DONE, storedName } from '../use.ts';
 import { isStoreError } from '../util/error-code.ts';
 import { EXCLUSIVE } from './mutex.ts';
@@ -53,20 +54,16 @@ export async function once<T>(
 
 /** The claim to run, or why there is none. */
 async function claimRun(core: Core, request: AcquireRequest): Promise<HeldClaim | 'running' | 'done'> {
-  if (request.settings.waitMs === 0) {
-    return (await tryAcquire(core, request)) ?? ((await isDone(core, request.name)) ? 'done' : 'running');
-  }
-  try {
-    return await acquire(core, { ...request, isDone: () => isSurelyDone(core, request.name) });
-  } catch (error) {
-    if (error instanceof DoneError) return 'done';
-    throw error;
-  }
+  const { name, settings } = request;
+  if (settings.waitMs === 0)
+    return (await tryAcquire(core, request)) ?? ((await doneClaim(core, name)) ? 'done' : 'running');
+  return (await acquire(core, { ...request, isDone: () => isSurelyDone(core, name) }, false)) ?? 'done';
 }
 
-async function isDone(core: Core, name: string): Promise<boolean> {
+/** The claim of a finished run that is remembered. */
+async function doneClaim(core: Core, name: string): Promise<StoredClaim | undefined> {
   const claims = await core.read(name);
-  return claims.some((claim) => claim.granted && claim.note === DONE);
+  return claims.find((claim) => claim.granted && claim.note === DONE);
 }
 
 /**
@@ -74,7 +71,7 @@ async function isDone(core: Core, name: string): Promise<boolean> {
  */
 async function isSurelyDone(core: Core, name: string): Promise<boolean> {
   try {
-    return await isDone(core, name);
+    return (await doneClaim(core, name)) !== undefined;
   } catch (error) {
     if (isStoreError(error)) return false;
     throw error;
@@ -84,8 +81,7 @@ async function isSurelyDone(core: Core, name: string): Promise<boolean> {
 /** A finished run may run again. False when no finished run is remembered. */
 export async function forget(core: Core, name: string): Promise<boolean> {
   const stored = storedName('once', checkName(name));
-  const claims = await core.read(stored);
-  const done = claims.find((claim) => claim.granted && claim.note === DONE);
+  const done = await doneClaim(core, stored);
   if (done === undefined) return false;
   const ref = { name: stored, id: done.id };
   return await core.during(core.commands.run((signal) => core.store.evict(ref, signal)));

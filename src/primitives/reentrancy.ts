@@ -28,8 +28,9 @@ function isInside(id: string): boolean {
   return false;
 }
 
-/** A second hold on the claim that the running code is inside of, if there is one. */
+/** With `reentrant`: a second hold on the claim that the running code is inside of, if there is one. */
 export function enclosing(core: Core, { name, mode, settings }: AcquireRequest): ClaimHold | null {
+  if (!settings.reentrant) return null;
   core.assertOpen();
   settings.signal?.throwIfAborted();
   for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
@@ -40,7 +41,7 @@ export function enclosing(core: Core, { name, mode, settings }: AcquireRequest):
         `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`,
       );
     }
-    return inside.hold.again((itsCore, held) => new InnerHold(itsCore, held));
+    return new InnerHold(core, inside.hold.held);
   }
   return null;
 }
@@ -51,6 +52,7 @@ function covers(held: Mode, asked: Mode): boolean {
   return asked.kind === 'permits' && asked.of === held.of && asked.count <= held.count;
 }
 
+/** A second hold on a claim. Releasing it does not release the claim. */
 class InnerHold extends ClaimHold {
   #released = false;
   #heldForMs: number | null = null;

@@ -16,8 +16,8 @@ export function instant(clock: Clock): Instant {
  * suspended, and the wall clock can be set back; a lease at the server does neither. To declare a
  * hold lost too early is safe, too late is not.
  */
-export function elapsedMs(clock: Clock, since: Instant, monotonicMs = clock.monotonicMs()): number {
-  return Math.max(monotonicMs - since.monotonicMs, clock.wallMs() - since.wallMs);
+export function elapsedMs(clock: Clock, since: Instant): number {
+  return Math.max(clock.monotonicMs() - since.monotonicMs, clock.wallMs() - since.wallMs);
 }
 
 /**

@@ -102,12 +102,12 @@ export class KeptHolds {
     deadline.limitTo(hold.leastMs ?? FOREVER_MS);
     deadline.slot = slot;
     const settings = { ...core.settings, ttlMs, renew, renewEveryMs, maxHoldMs };
-    // The mode and the fence are known to the process. Nothing here asks for them.
-    const held = new HeldClaim(core, { name, id }, { kind: 'exclusive' }, settings, 0n, sent, deadline);
+    // The fence is known to the process. Nothing here asks for it.
+    const held = new HeldClaim(core, { name, id }, settings, 0n, deadline);
     const kept = { held, slot };
     this.#bySlot.set(slot.number, kept);
     this.#byId.set(id, kept);
-    core.renewals.add(held, sent, validForMs);
+    core.renewals.add(held);
   }
 
   /** The process has given the hold up. From here on the slot can be used for another hold. */
@@ -148,16 +148,14 @@ export class KeptHolds {
     if (held !== undefined) this.#core.renewals.check(held);
   }
 
-  /** False when the hold is lost. */
-  async extend(number: number, ttlMs: number): Promise<boolean> {
+  /** A hold that is lost says so in its slot. */
+  async extend(number: number, ttlMs: number): Promise<void> {
     const held = this.#heldIn(number);
-    if (held === undefined) return false;
+    if (held === undefined) return;
     try {
       await this.#core.renewals.extend(held, ttlMs);
-      return true;
     } catch (error) {
-      if (codeOf(error) === 'HOLD_LOST') return false;
-      throw error;
+      if (codeOf(error) !== 'HOLD_LOST') throw error;
     }
   }
 

@@ -52,8 +52,7 @@ export interface ThreadCalls {
   endList(number: number): void;
   diagnose(limits: DiagnoseLimits): readonly Finding[];
   close(): void;
-  /** False when the hold is lost. */
-  extend(slot: number, ttlMs: number): boolean;
+  extend(slot: number, ttlMs: number): void;
   /** Renews the hold no more. Answered when no renewal of it is pending. */
   stopRenewing(slot: number): void;
 }

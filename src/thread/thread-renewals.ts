@@ -1,9 +1,9 @@
 import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
-import type { Renewer } from '../hold/renewer.ts';
+import type { Renewer } from '../hold/renewals.ts';
 import { StallDetector } from '../hold/stall-detector.ts';
-import { type Instant, instant } from '../store/validity.ts';
+import type { Instant } from '../store/validity.ts';
 import type { FromThread, KeptHold } from './messages.ts';
 import { errorFrom } from './plain-error.ts';
 import type { RenewalThread } from './renewal-thread.ts';
@@ -32,7 +32,7 @@ export class ThreadRenewals implements Renewer {
   readonly #slots: SlotPool;
   /** By claim id. */
   readonly #kept = new Map<string, Kept>();
-  readonly #stalls: StallDetector;
+  readonly stalls: StallDetector;
   /** Fires at the earliest deadline of all holds, or before it. */
   #timer: Timer | null = null;
   #timerDueMs = FOREVER_MS;
@@ -42,7 +42,7 @@ export class ThreadRenewals implements Renewer {
     this.#thread = thread;
     this.#header = header;
     this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
-    this.#stalls = new StallDetector(core, this, {
+    this.stalls = new StallDetector(core, {
       onBeat: () => header.setTurn(core.clock),
       onClockJump: () => this.#checkDeadlines(),
     });
@@ -62,16 +62,16 @@ export class ThreadRenewals implements Renewer {
     return new SharedDeadline(clock, sent, validForMs, store.traits.lifetime === 'lease');
   }
 
-  add(held: HeldClaim, sent: Instant, validForMs: number): void {
+  add(held: HeldClaim): void {
     const { clock } = this.#core;
     const deadline = held.deadline as SharedDeadline;
     const slot = this.#slots.take();
-    slot.offer(deadline.end(), describe(held, sent, validForMs));
+    slot.offer(deadline.end, describe(held));
     deadline.slot = slot;
     this.#kept.set(held.ref.id, { held, slot, stopping: null, isStopped: false });
     this.#header.setTurn(clock);
-    if (validForMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
-    if (held.renew) this.#stalls.start();
+    if (deadline.confirmed.ttlMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
+    if (held.renew) this.stalls.start();
     this.#watchUntil(clock.monotonicMs() + held.remainingMs);
   }
 
@@ -100,7 +100,7 @@ export class ThreadRenewals implements Renewer {
       const { number } = kept.slot;
       await this.#core.commands.run((signal) => this.#thread.call('extend', [number, ttlMs], signal));
     }
-    held.confirm(instant(this.#core.clock), ttlMs);
+    held.checkDeadline();
     held.onExtended(ttlMs);
     held.assertHeld();
     this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
@@ -125,13 +125,9 @@ export class ThreadRenewals implements Renewer {
     return kept.stopping;
   }
 
-  blockedMs(held: HeldClaim): number {
-    return this.#stalls.blockedMs(held);
-  }
-
   close(): void {
     this.#timer?.cancel();
-    this.#stalls.stop();
+    this.stalls.stop();
   }
 
   #lookNow(): void {
@@ -173,10 +169,11 @@ export class ThreadRenewals implements Renewer {
   }
 }
 
-function describe(held: HeldClaim, sent: Instant, validForMs: number): string {
+function describe(held: HeldClaim): string {
   const { name, id } = held.ref;
   const { ttlMs, renew, renewEveryMs, maxHoldMs } = held.settings;
-  const { leastMs } = held.deadline;
+  const { confirmed, leastMs } = held.deadline;
+  const { sent, ttlMs: validForMs } = confirmed;
   // JSON makes null of a time without end.
   const hold: KeptHold = { name, id, ttlMs, renew, renewEveryMs, maxHoldMs, sent, validForMs, leastMs };
   return JSON.stringify(hold);

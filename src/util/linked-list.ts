@@ -23,6 +23,10 @@ export class LinkedList<T extends Linked<T>> {
     return this.#length;
   }
 
+  *[Symbol.iterator](): Iterator<T> {
+    for (let member = this.#first; member !== null; member = member.next) yield member;
+  }
+
   push(member: T): void {
     member.isLinked = true;
     member.previous = this.#last;

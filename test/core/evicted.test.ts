@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLocks, HoldLostError, memoryStore, type Store } from '../../src/index.ts';
+import { createLocks, HoldLostError, memoryStore, type Store, StoreError } from '../../src/index.ts';
 import type { ClaimRef, RenewChange, RenewOutcome } from '../../src/store/store.ts';
 import { WrappedStore } from '../../src/store/wrapped-store.ts';
 import { EvictionListeners } from '../../src/stores/shared/eviction-listeners.ts';
@@ -55,6 +55,34 @@ describe('an evicted hold', () => {
     (await next).assertHeld();
     other.assertHeld();
     expect(first.remainingMs).toBe(0);
+  });
+
+  it('is lost when another renewal is sent before the store could be asked', async () => {
+    const { store: memory, clock } = makeWorld();
+    const answers: Array<(error: Error | null) => void> = [];
+    const store = new (class extends ReportingStore {
+      override async renew(claim: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
+        const outcome = await super.renew(claim, change);
+        const error = await new Promise<Error | null>((resolve) => answers.push(resolve));
+        if (error !== null) throw error;
+        return outcome;
+      }
+    })(memory);
+    const hold = await createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 30_000, renew: false });
+    const first = hold.extend();
+    hold.extend().catch(() => {});
+    await clock.advance(0);
+    // The answer to the first renewal is on its way when the claim is evicted. The second fails.
+    answers[0]?.(null);
+    await memory.evict({ name: 'a', id: hold.id });
+    store.report(hold.id);
+    await first;
+    await clock.advance(0);
+    answers[1]?.(new StoreError('no answer', { applied: 'unknown' }));
+    await clock.advance(0);
+    answers[2]?.(null);
+    await clock.advance(0);
+    expect(hold.signal.reason).toMatchObject({ how: 'taken' });
   });
 
   it('is lost at once when the renewal before the eviction is answered after it', async () => {

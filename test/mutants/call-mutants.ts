@@ -16,9 +16,9 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a grant is trusted however late its answer comes',
     symbol: 'Attempt.#accept',
-    find: 'const isOver =',
+    find: 'const deadline =',
     replace:
-      'sent = { monotonicMs: core.clock.monotonicMs(), wallMs: core.clock.wallMs() };\n    const isOver =',
+      'sent = { monotonicMs: core.clock.monotonicMs(), wallMs: core.clock.wallMs() };\n    const deadline =',
     test: SIMULATION,
     by: 'breaks a lock',
   },

@@ -16,15 +16,15 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   },
   {
     mistake: 'only the monotonic clock counts, so a suspended host notices nothing',
-    symbol: 'elapsedMs',
-    replace: 'return clock.monotonicMs() - since.monotonicMs;',
+    symbol: 'Deadline.remainingMs',
+    replace: 'return this.end.monotonicMs - this.clock.monotonicMs();',
     test: ROWS,
     by: 'the wall clock set forward gives an early loss',
   },
   {
     mistake: 'only the wall clock counts, so setting it back makes holds longer',
-    symbol: 'elapsedMs',
-    replace: 'return clock.wallMs() - since.wallMs;',
+    symbol: 'Deadline.remainingMs',
+    replace: 'return this.end.wallMs - this.clock.wallMs();',
     test: ROWS,
     by: 'the wall clock set back changes nothing',
   },
@@ -45,7 +45,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'the answer that the claim is gone is ignored',
     symbol: 'Renewals.#onAnswer',
-    find: "held.lose(outcome.how ?? (isSession ? 'session' : 'taken'));",
+    find: "held.lose(outcome.how ?? (store.traits.lifetime === 'session' ? 'session' : 'taken'));",
     replace: '',
     test: HOLD,
     by: 'is lost when the store says that the claim is gone',
@@ -75,7 +75,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   },
   {
     mistake: 'a hold may be kept for ever, whatever maxHoldMs says',
-    symbol: 'HeldClaim.capMs',
+    symbol: 'HeldClaim.#untilCapMs',
     replace: 'return Number.POSITIVE_INFINITY;',
     test: HOLD,
     by: 'ends at maxHoldMs although renewals succeed',
@@ -83,7 +83,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'nothing acts on a deadline that has passed',
     symbol: 'HeldClaim.checkDeadline',
-    find: 'this.lose(this.deadline.lossReason() ?? this.#whyOver());',
+    find: 'this.lose(this.deadline.lossReason() ?? how);',
     replace: '',
     test: HOLD,
     by: 'is lost by its own deadline',
@@ -91,7 +91,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a hold that is extended while it is renewed forgets which one was last',
     symbol: 'Renewals.extend',
-    find: 'while (renewal !== null && renewal.inFlight !== null) await renewal.inFlight;',
+    find: 'while (renewal.inFlight !== null) await renewal.inFlight;',
     replace: '',
     test: HOLD,
     by: 'has one pending renewal at a time',
@@ -99,7 +99,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'an unanswered extension that may have shortened the lease is ignored',
     symbol: 'Deadline.onSent',
-    find: 'this.#unanswered.add(command);',
+    find: 'if (this.#hasTtl) this.#unanswered = [...this.#unanswered, command];',
     replace: '',
     test: DOUBT,
     by: 'may have shortened the lease',
@@ -107,7 +107,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a renewal that is stuck is forgotten once a later one was confirmed',
     symbol: 'Deadline.confirm',
-    find: 'this.limitTo(command.ttlMs);',
+    find: 'this.leastMs = Math.min(this.leastMs, ...earlier.map(({ ttlMs }) => ttlMs));',
     replace: '',
     test: DOUBT,
     by: 'may be executed after a later one was confirmed',
@@ -115,8 +115,8 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'an old answer overrules a newer one',
     symbol: 'Deadline.confirm',
-    find: 'if (sent.monotonicMs < this.#sent.monotonicMs) return false;',
-    replace: '',
+    find: 'const isLast = sent.monotonicMs >= this.confirmed.sent.monotonicMs;',
+    replace: 'const isLast = true;',
     test: DOUBT,
     by: 'does not undo later confirmations',
   },
@@ -130,7 +130,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'renewals stop after the first that was due',
     symbol: 'Renewals.#onTimer',
-    find: 'this.#wakeAt(nextMs);',
+    find: 'this.#wakeAt(Math.min(renewal.dueAtMs, renewal.deadlineAtMs));',
     replace: '',
     test: HOLD,
     by: 'can be extended, and keeps the new TTL',
