@@ -1,8 +1,9 @@
-import { agree, fits, weightOf } from '../../store/grant-rule.ts';
+import { DEFAULTS } from '../../options.ts';
+import { fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode, Waiter } from '../../store/store.ts';
 import { type Linked, LinkedList } from '../../util/linked-list.ts';
 
-/** A claim in a queue. Waiting claims are linked in order. */
+/** A claim in a queue. */
 export interface MemoryClaim extends Linked<MemoryClaim> {
   readonly id: string;
   readonly mode: Mode;
@@ -21,48 +22,35 @@ export interface MemoryClaim extends Linked<MemoryClaim> {
  * granted claims is kept, so that a handoff costs the same with ten waiters as with ten thousand.
  */
 export class ClaimQueue {
-  readonly claims = new Map<string, MemoryClaim>();
-  readonly held = new Set<MemoryClaim>();
-  readonly #positionMs: number;
-  readonly #waiters = new LinkedList<MemoryClaim>();
+  readonly held = new LinkedList<MemoryClaim>();
+  readonly waiting = new LinkedList<MemoryClaim>();
+  /** No claim expires before this time. A lower bound, corrected when it is reached. */
+  firstEndMs = Number.POSITIVE_INFINITY;
+  /** When the store looks at this queue again. */
+  lookAtMs = Number.POSITIVE_INFINITY;
+  readonly #byId = new Map<string, MemoryClaim>();
   #weight = 0;
-  /** A lower bound of the first expiry, corrected when it is reached. */
-  #heldUntilMs = Number.POSITIVE_INFINITY;
-  #waitUntilMs = Number.POSITIVE_INFINITY;
-
-  constructor(positionMs: number) {
-    this.#positionMs = positionMs;
-  }
 
   get isEmpty(): boolean {
-    return this.claims.size === 0;
+    return this.#byId.size === 0;
   }
 
-  get waiting(): number {
-    return this.#waiters.length;
+  /** The mode of the claims that are here. */
+  get mode(): Mode | null {
+    return (this.held.first ?? this.waiting.first)?.mode ?? null;
   }
 
-  get head(): MemoryClaim | null {
-    return this.#waiters.first;
+  /** The next claim to grant: the first that waits, when it fits. */
+  get next(): MemoryClaim | null {
+    const { first } = this.waiting;
+    return first !== null && fits(this.#weight, first.mode) ? first : null;
   }
 
-  /** A lower bound of when the first hold runs out. */
-  get heldUntilMs(): number {
-    return this.#heldUntilMs;
+  get(id: string): MemoryClaim | undefined {
+    return this.#byId.get(id);
   }
 
-  /** The mode that the lock has, when a claim of this mode does not fit it. */
-  disagreement(mode: Mode): Mode | null {
-    const [present] = this.claims.values();
-    return present === undefined || agree(present.mode, mode) ? null : present.mode;
-  }
-
-  fitsNow(mode: Mode): boolean {
-    return this.#waiters.length === 0 && fits(this.#weight, mode);
-  }
-
-  add(request: ClaimRequest): MemoryClaim {
-    const { id, mode, ttlMs, note } = request;
+  add({ id, mode, ttlMs, note }: ClaimRequest, nowMs: number): MemoryClaim {
     const claim: MemoryClaim = {
       id,
       mode,
@@ -76,66 +64,46 @@ export class ClaimQueue {
       next: null,
       isLinked: false,
     };
-    this.claims.set(id, claim);
+    this.#byId.set(id, claim);
+    this.waiting.push(claim);
+    this.keep(claim, ttlMs, nowMs);
     return claim;
-  }
-
-  enqueue(claim: MemoryClaim, nowMs: number): void {
-    this.#waiters.push(claim);
-    this.keepPosition(claim, nowMs);
   }
 
   grant(claim: MemoryClaim, fence: bigint, nowMs: number): void {
+    this.waiting.delete(claim);
+    this.held.push(claim);
     this.#weight += weightOf(claim.mode);
     claim.fence = fence;
     claim.grantedAtMs = nowMs;
-    this.held.add(claim);
-    this.renew(claim, claim.ttlMs, nowMs);
+    this.keep(claim, claim.ttlMs, nowMs);
   }
 
-  renew(claim: MemoryClaim, ttlMs: number, nowMs: number): void {
+  /** Renews a hold, or keeps a queue position. */
+  keep(claim: MemoryClaim, ttlMs: number, nowMs: number): void {
     claim.ttlMs = ttlMs;
-    claim.expiresAtMs = nowMs + ttlMs;
-    this.#heldUntilMs = Math.min(this.#heldUntilMs, claim.expiresAtMs);
-  }
-
-  keepPosition(claim: MemoryClaim, nowMs: number): void {
-    claim.expiresAtMs = nowMs + Math.max(claim.ttlMs, this.#positionMs);
-    this.#waitUntilMs = Math.min(this.#waitUntilMs, claim.expiresAtMs);
+    claim.expiresAtMs = nowMs + (claim.fence === null ? Math.max(ttlMs, DEFAULTS.queuePositionMs) : ttlMs);
+    this.firstEndMs = Math.min(this.firstEndMs, claim.expiresAtMs);
   }
 
   remove(claim: MemoryClaim): void {
-    this.claims.delete(claim.id);
-    if (this.held.delete(claim)) {
+    this.#byId.delete(claim.id);
+    if (claim.fence === null) this.waiting.delete(claim);
+    else {
+      this.held.delete(claim);
       this.#weight -= weightOf(claim.mode);
-      if (this.held.size === 0) this.#heldUntilMs = Number.POSITIVE_INFINITY;
-    } else this.#waiters.delete(claim);
-  }
-
-  /** Removes the first waiter from the queue when it fits, so that it can be granted. */
-  shiftFitting(): MemoryClaim | null {
-    const claim = this.#waiters.first;
-    if (claim === null || !fits(this.#weight, claim.mode)) return null;
-    this.#waiters.delete(claim);
-    return claim;
-  }
-
-  /** Drops the claims that have run out. */
-  expire(nowMs: number): void {
-    if (nowMs >= this.#heldUntilMs) this.#heldUntilMs = this.#expireAll(this.held, nowMs);
-    if (nowMs >= this.#waitUntilMs) this.#waitUntilMs = this.#expireAll([...this.waiters()], nowMs);
-  }
-
-  *waiters(): Iterable<MemoryClaim> {
-    for (let claim = this.#waiters.first; claim !== null; claim = claim.next) yield claim;
-  }
-
-  #expireAll(claims: Iterable<MemoryClaim>, nowMs: number): number {
-    let next = Number.POSITIVE_INFINITY;
-    for (const claim of claims) {
-      if (claim.expiresAtMs <= nowMs) this.remove(claim);
-      else next = Math.min(next, claim.expiresAtMs);
     }
-    return next;
+  }
+
+  /** Drops the claims that have run out. Returns whether there were any. */
+  expire(nowMs: number): boolean {
+    if (nowMs < this.firstEndMs) return false;
+    const before = this.#byId.size;
+    this.firstEndMs = Number.POSITIVE_INFINITY;
+    for (const claim of [...this.held, ...this.waiting]) {
+      if (claim.expiresAtMs <= nowMs) this.remove(claim);
+      else this.firstEndMs = Math.min(this.firstEndMs, claim.expiresAtMs);
+    }
+    return this.#byId.size < before;
   }
 }

@@ -4,6 +4,7 @@ import { systemClock } from '../../clock.ts';
 import { ModeMismatchError, QueueFullError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { Finding } from '../../store/finding.ts';
+import { agree } from '../../store/grant-rule.ts';
 import type {
   ClaimOutcome,
   ClaimRef,
@@ -39,6 +40,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   return new MemoryStore(options.clock ?? systemClock, queueMaxOf(options));
 }
 
+/** Waiters are woken in time. They ask again only to keep their queue positions. */
+const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: DEFAULTS.queuePositionMs / 3 };
+
 class MemoryStore implements Store {
   readonly kind = 'memory';
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
@@ -58,32 +62,41 @@ class MemoryStore implements Store {
 
   async claim(request: ClaimRequest, _signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     const now = this.#open();
+    const { name, id, mode, ttlMs } = request;
     // Counts also for a claim that waits and is granted later.
     if (request.fenceAbove > this.#lastFence) this.#lastFence = request.fenceAbove;
-    const queue = this.#settledQueue(request.name, now) ?? new ClaimQueue(DEFAULTS.queuePositionMs);
-    const own = queue.claims.get(request.id);
-    if (own !== undefined) return this.#askAgain(request, queue, own, now, waiter);
-    const present = queue.disagreement(request.mode);
-    if (present !== null) throw new ModeMismatchError(request.name, request.mode, present);
-    if (!queue.fitsNow(request.mode)) return this.#enqueue(request, queue, now, waiter);
-    const claim = queue.add(request);
-    const fence = this.#nextFence();
-    queue.grant(claim, fence, now);
-    this.#queues.set(request.name, queue);
-    this.#observers.call(request.name);
-    return { granted: true, fence, validForMs: request.ttlMs };
+    const queue = this.#settledQueue(name, now) ?? new ClaimQueue();
+    const present = queue.mode;
+    if (present !== null && !agree(present, mode)) throw new ModeMismatchError(name, mode, present);
+    let claim = queue.get(id);
+    if (claim !== undefined) queue.keep(claim, ttlMs, now);
+    else {
+      claim = queue.add(request, now);
+      this.#queues.set(name, queue);
+      this.#promote(name, queue, now);
+      if (claim.fence === null && (!request.wait || queue.waiting.length > this.#queueMax)) {
+        queue.remove(claim);
+        if (request.wait) throw new QueueFullError(name, this.#queueMax);
+        return REFUSED;
+      }
+      this.#observers.call(name);
+    }
+    if (claim.fence !== null) return { granted: true, fence: claim.fence, validForMs: ttlMs };
+    claim.waiter = waiter ?? null;
+    this.#watchExpiry(name, queue, now);
+    return REFUSED;
   }
 
   async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
     const now = this.#open();
     const queue = this.#settledQueue(ref.name, now);
-    const claim = queue?.claims.get(ref.id);
+    const claim = queue?.get(ref.id);
     if (queue === undefined || claim === undefined || claim.fence === null) return { held: false };
-    queue.renew(claim, change.ttlMs, now);
+    queue.keep(claim, change.ttlMs, now);
     if (change.note !== undefined && change.note !== claim.note) {
       claim.note = change.note;
       // The new note may say that waiting is pointless.
-      for (const { waiter } of queue.waiters()) waiter?.wake();
+      for (const { waiter } of queue.waiting) waiter?.wake();
       this.#observers.call(ref.name);
     }
     return { held: true, validForMs: change.ttlMs };
@@ -92,10 +105,11 @@ class MemoryStore implements Store {
   async release(ref: ClaimRef): Promise<boolean> {
     const now = this.#open();
     const queue = this.#settledQueue(ref.name, now);
-    const claim = queue?.claims.get(ref.id);
+    const claim = queue?.get(ref.id);
     if (queue === undefined || claim === undefined) return false;
     queue.remove(claim);
     this.#promote(ref.name, queue, now);
+    this.#watchExpiry(ref.name, queue, now);
     this.#observers.call(ref.name);
     return true;
   }
@@ -115,15 +129,13 @@ class MemoryStore implements Store {
     const now = this.#open();
     const queue = this.#settledQueue(name, now);
     if (queue === undefined) return [];
-    return [...queue.held, ...queue.waiters()].map((claim) => describe(claim, now));
+    return [...queue.held, ...queue.waiting].map((claim) => describe(claim, now));
   }
 
   async *list(prefix: string): AsyncIterable<string> {
     this.#open();
-    for (const name of [...this.#queues.keys()]) {
-      const queue = name.startsWith(prefix) ? this.#settledQueue(name, this.#open()) : undefined;
-      if (queue !== undefined) yield name;
-    }
+    for (const name of [...this.#queues.keys()])
+      if (name.startsWith(prefix) && this.#settledQueue(name, this.#open()) !== undefined) yield name;
   }
 
   async diagnose(): Promise<readonly Finding[]> {
@@ -147,54 +159,16 @@ class MemoryStore implements Store {
   /** Drops the claims that have run out and grants those that fit now. `undefined` for an empty queue. */
   #settledQueue(name: string, now: number): ClaimQueue | undefined {
     const queue = this.#queues.get(name);
-    if (queue === undefined) return undefined;
-    const before = queue.claims.size;
-    queue.expire(now);
-    if (queue.claims.size < before) {
-      this.#promote(name, queue, now);
-      this.#observers.call(name);
-    }
-    return queue.isEmpty ? undefined : queue;
+    if (queue?.expire(now) !== true) return queue;
+    this.#promote(name, queue, now);
+    this.#watchExpiry(name, queue, now);
+    this.#observers.call(name);
+    return this.#queues.get(name);
   }
 
-  #askAgain(
-    request: ClaimRequest,
-    queue: ClaimQueue,
-    claim: MemoryClaim,
-    now: number,
-    waiter: Waiter | undefined,
-  ): ClaimOutcome {
-    if (claim.fence !== null) {
-      queue.renew(claim, request.ttlMs, now);
-      return { granted: true, fence: claim.fence, validForMs: request.ttlMs };
-    }
-    claim.ttlMs = request.ttlMs;
-    claim.waiter = waiter ?? null;
-    queue.keepPosition(claim, now);
-    return this.#refuse(request.name, queue, claim, now);
-  }
-
-  #enqueue(request: ClaimRequest, queue: ClaimQueue, now: number, waiter: Waiter | undefined): ClaimOutcome {
-    if (!request.wait) return this.#refuse(request.name, queue, null, now);
-    if (queue.waiting >= this.#queueMax) throw new QueueFullError(request.name, this.#queueMax);
-    const claim = queue.add(request);
-    claim.waiter = waiter ?? null;
-    queue.enqueue(claim, now);
-    this.#observers.call(request.name);
-    return this.#refuse(request.name, queue, claim, now);
-  }
-
-  #refuse(name: string, queue: ClaimQueue, claim: MemoryClaim | null, now: number): ClaimOutcome {
-    if (claim !== null) this.#watchExpiry(name, queue, now);
-    const askAgainMs = DEFAULTS.queuePositionMs / 3;
-    // Only the first waiter asks when a hold runs out; the others only keep their queue positions.
-    const untilFreeMs = queue.head === claim ? Math.max(queue.heldUntilMs - now, 1) : askAgainMs;
-    return { granted: false, retryAfterMs: Math.min(untilFreeMs, askAgainMs) };
-  }
-
-  /** Grants the waiters that fit now, in order. */
+  /** Grants the waiting claims that fit now, in order. */
   #promote(name: string, queue: ClaimQueue, now: number): void {
-    for (let claim = queue.shiftFitting(); claim !== null; claim = queue.shiftFitting()) {
+    for (let claim = queue.next; claim !== null; claim = queue.next) {
       const fence = this.#nextFence();
       queue.grant(claim, fence, now);
       const { waiter, ttlMs } = claim;
@@ -202,24 +176,21 @@ class MemoryStore implements Store {
       waiter?.wake({ fence, validForMs: ttlMs });
     }
     if (queue.isEmpty) this.#queues.delete(name);
-    else if (queue.head !== null) this.#watchExpiry(name, queue, now);
   }
 
-  /** When a timer looks at a lock whose hold may run out while other claims wait. */
-  readonly #lookAt = new Map<ClaimQueue, number>();
-
+  /** Waiters learn from a timer when a claim ahead of them has run out. */
   #watchExpiry(name: string, queue: ClaimQueue, now: number): void {
-    const dueMs = queue.heldUntilMs;
-    if (dueMs === Number.POSITIVE_INFINITY || dueMs >= (this.#lookAt.get(queue) ?? Number.POSITIVE_INFINITY))
-      return;
-    this.#lookAt.set(queue, dueMs);
+    const dueMs = queue.firstEndMs;
+    if (queue.waiting.length === 0 || dueMs >= queue.lookAtMs) return;
+    queue.lookAtMs = dueMs;
     this.#clock.startTimer(Math.max(dueMs - now, 1), () => {
       // An earlier timer has taken over from this one.
-      if (this.#lookAt.get(queue) !== dueMs) return;
-      this.#lookAt.delete(queue);
-      if (this.#closed || this.#queues.get(name) !== queue) return;
+      if (queue.lookAtMs !== dueMs) return;
+      queue.lookAtMs = Number.POSITIVE_INFINITY;
+      if (this.#queues.get(name) !== queue) return;
       const later = this.#clock.monotonicMs();
-      if (this.#settledQueue(name, later)?.head != null) this.#watchExpiry(name, queue, later);
+      this.#settledQueue(name, later);
+      this.#watchExpiry(name, queue, later);
     });
   }
 
