@@ -1,9 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../src/index.ts';
-import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { type EtcdClient, etcdStore } from '../../src/stores/etcd/index.ts';
 import { Lease } from '../../src/stores/etcd/lease.ts';
 import { holdTime, leaseTime } from '../../src/stores/etcd/lease-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
 import { later } from '../support/waiting/eventually.ts';
@@ -42,9 +43,9 @@ describe('the time left of a lease', () => {
 
   it('row 51: is not extended once the leader has changed', () => {
     const lease = granted();
-    lease.see(3);
+    lease.confirm(null, 3);
     expect([lease.canGoOn, lease.canBeShared]).toEqual([true, true]);
-    lease.see(4);
+    lease.confirm(null, 4);
     expect([lease.canGoOn, lease.canBeShared]).toEqual([false, false]);
   });
 
@@ -74,12 +75,44 @@ describe('the time left of a lease', () => {
   });
 });
 
-describe('fences of etcd', () => {
+describe('leases and fences of etcd', () => {
   const atTheEnd = cleanups();
   let cluster: EtcdCluster;
   beforeAll(async () => {
     cluster = await startEtcdCluster({ members: 1 });
     atTheEnd(() => cluster.stop());
+  });
+
+  it('row 51: a keep-alive without an answer is sent again beside a transaction of its own', async () => {
+    const client = cluster.client();
+    const { leaseClient, watchClient } = client;
+    const sent: string[] = [];
+    const silent = { on: () => {}, write: () => {}, end: () => {}, cancel: () => {} };
+    const recording: EtcdClient = {
+      watchClient,
+      kv: {
+        txn: (txn, options) => {
+          sent.push('transaction');
+          return client.kv.txn(txn as never, options as never);
+        },
+      },
+      leaseClient: {
+        leaseGrant: (asked, options) => leaseClient.leaseGrant(asked as never, options as never),
+        leaseRevoke: (asked, options) => leaseClient.leaseRevoke(asked as never, options as never),
+        leaseTimeToLive: (asked, options) => leaseClient.leaseTimeToLive(asked as never, options as never),
+        leaseKeepAlive: async () => {
+          sent.push('keep-alive');
+          return sent.length === 1 ? silent : await leaseClient.leaseKeepAlive();
+        },
+      },
+    };
+    const store = etcdStore(recording);
+    atTheEnd(() => store.close());
+    const claim = request('unanswered', { ttlMs: 3_000 });
+    expect(await store.claim(claim)).toMatchObject({ granted: true });
+    sent.length = 0;
+    expect(await store.renew(claim, { ttlMs: 3_000 })).toMatchObject({ held: true });
+    expect(sent).toEqual(['keep-alive', 'transaction', 'keep-alive', 'transaction']);
   });
 
   it('a waiter whose process takes other locks meanwhile has the fence of its queue position', async () => {

@@ -19,12 +19,18 @@ export const ATTEMPT_MS = 2_000;
 /** No attempt begins later than this after the first one: the caller has given up by then. */
 const CALL_MS = 4_500;
 
-/** A lease as etcd has granted it. */
-export interface Granted {
-  readonly id: string;
-  readonly ttlMs: number;
+/** The answer to a keep-alive. It counts once a transaction confirms it (`Lease.confirm`). */
+export interface Alive {
+  /** When the keep-alive was sent, or a little earlier. */
   readonly sent: Instant;
+  /** 0: there is no such lease. */
+  readonly ttlMs: number;
   readonly term: number;
+}
+
+/** A lease as etcd has granted it. */
+export interface Granted extends Alive {
+  readonly id: string;
 }
 
 /** The calls of the etcd API. Each has a time limit, because a paused member never answers. */
@@ -46,38 +52,33 @@ export class Calls {
   async txn(
     request: TxnRequest,
     attemptMs: number,
-    isWanted: () => boolean,
+    isWanted?: () => boolean,
   ): Promise<{ reply: TxnReply; attempts: number }> {
     const attempts = new Attempts('A transaction', this.#clock, attemptMs, isWanted);
-    try {
-      const reply = (await this.#client.kv.txn(request, attempts.options)) as TxnReply;
-      return { reply, attempts: attempts.count };
-    } catch (error) {
-      throw this.#failureOf(error, attempts);
-    }
+    const reply = await this.#run<TxnReply>(attempts, (options) => this.#client.kv.txn(request, options));
+    return { reply, attempts: attempts.count };
   }
 
   async grant(ttlSeconds: number): Promise<Granted> {
     const sent = instant(this.#clock);
-    const { ID, TTL, header } = await this.#run('A lease grant', async (options) => {
-      const asked = { TTL: String(ttlSeconds), ID: '0' };
-      return (await this.#client.leaseClient.leaseGrant(asked, options)) as LeaseReply;
-    });
+    const asked = { TTL: String(ttlSeconds), ID: '0' };
+    const { ID, TTL, header } = await this.#run<LeaseReply>('A lease grant', (options) =>
+      this.#client.leaseClient.leaseGrant(asked, options),
+    );
     return { id: ID, ttlMs: Number(TTL) * 1_000, sent, term: Number(header.raft_term) };
   }
 
   async revoke(id: string): Promise<void> {
-    await this.#run('A lease revocation', async (options) => {
-      await this.#client.leaseClient.leaseRevoke({ ID: id }, options);
-    });
+    await this.#run('A lease revocation', (options) =>
+      this.#client.leaseClient.leaseRevoke({ ID: id }, options),
+    );
   }
 
   /** How many milliseconds a lease has left; `null` when there is no such lease. */
   async timeToLive(id: string): Promise<number | null> {
-    const { TTL } = await this.#run('A lease query', async (options) => {
-      const asked = { ID: id, keys: false };
-      return (await this.#client.leaseClient.leaseTimeToLive(asked, options)) as LeaseReply;
-    });
+    const { TTL } = await this.#run<LeaseReply>('A lease query', (options) =>
+      this.#client.leaseClient.leaseTimeToLive({ ID: id, keys: false }, options),
+    );
     return Number(TTL) < 0 ? null : Number(TTL) * 1_000;
   }
 
@@ -86,38 +87,69 @@ export class Calls {
     return await this.#run('A status query', async (options) => {
       const { maintenance } = this.#client as DiagnosedClient;
       if (maintenance === undefined) throw new Error('the client cannot ask for it');
-      return (await maintenance.status(options)) as StatusReply;
+      return await maintenance.status(options);
     });
   }
 
   async members(): Promise<readonly Member[]> {
-    return await this.#run('A list of the members', async (options) => {
-      const { cluster } = this.#client as DiagnosedClient;
-      if (cluster === undefined) throw new Error('the client cannot ask for it');
-      return ((await cluster.memberList({}, options)) as { members: readonly Member[] }).members;
-    });
+    const { members } = await this.#run<{ members: readonly Member[] }>(
+      'A list of the members',
+      async (options) => {
+        const { cluster } = this.#client as DiagnosedClient;
+        if (cluster === undefined) throw new Error('the client cannot ask for it');
+        return await cluster.memberList({}, options);
+      },
+    );
+    return members;
   }
 
-  async keepAlive(): Promise<Stream<{ ID: string }, LeaseReply>> {
-    return (await this.#client.leaseClient.leaseKeepAlive()) as Stream<{ ID: string }, LeaseReply>;
+  /**
+   * Asks one member, over a stream that ends with the answer: an open stream would keep the process
+   * alive. A second attempt belongs to the caller, because it needs a second transaction too: one
+   * that was answered before a keep-alive was sent does not confirm it.
+   */
+  keepAlive(id: string, limitMs: number): Promise<Alive> {
+    const sent = instant(this.#clock);
+    return new Promise((resolve, reject) => {
+      let stream: Stream<{ ID: string }, LeaseReply> | null = null;
+      let isOver = false;
+      const fail = (cause: unknown): void => {
+        if (isOver) return;
+        isOver = true;
+        timer.cancel();
+        stream?.cancel();
+        reject(new StoreError('A lease could not be kept alive', { cause, applied: 'unknown' }));
+      };
+      const timer = this.#clock.startTimer(limitMs, () => fail(new Error('no answer in time')));
+      this.#client.leaseClient.leaseKeepAlive().then((opened) => {
+        stream = opened as Stream<{ ID: string }, LeaseReply>;
+        stream.on('error', fail);
+        stream.on('end', () => fail(new Error('the stream ended')));
+        stream.on('data', ({ TTL, header }) => {
+          isOver = true;
+          timer.cancel();
+          stream?.end();
+          resolve({ sent, ttlMs: Math.max(Number(TTL), 0) * 1_000, term: Number(header.raft_term) });
+        });
+        if (isOver) stream.cancel();
+        else stream.write({ ID: id });
+      }, fail);
+    });
   }
 
   async watch(): Promise<Stream<object, WatchReply>> {
     return (await this.#client.watchClient.watch()) as Stream<object, WatchReply>;
   }
 
-  async #run<T>(what: string, send: (options: object) => Promise<T>): Promise<T> {
-    const attempts = new Attempts(what, this.#clock, ATTEMPT_MS);
+  /** Each reply has the type that the client library documents. */
+  async #run<Reply>(what: string | Attempts, send: (options: object) => Promise<unknown>): Promise<Reply> {
+    const attempts = typeof what === 'string' ? new Attempts(what, this.#clock, ATTEMPT_MS) : what;
     try {
-      return await send(attempts.options);
+      return (await send(attempts.options)) as Reply;
     } catch (error) {
-      throw this.#failureOf(error, attempts);
+      if (!isBreakerOpen(error)) this.#lastError = error;
+      throw asStoreError(error, attempts, this.#lastError ?? error);
     }
-  }
-
-  #failureOf(error: unknown, { what, count }: Attempts): StoreError {
-    if (!isBreakerOpen(error)) this.#lastError = error;
-    return asStoreError(error, what, count, this.#lastError ?? error);
   }
 }
 
@@ -162,7 +194,7 @@ class Attempts {
 const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
 const RESOURCE_EXHAUSTED = 8;
 
-function asStoreError(error: unknown, what: string, attempts: number, cause: unknown): StoreError {
+function asStoreError(error: unknown, { what, count: attempts }: Attempts, cause: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const message = errorText(error);
   if (attempts === 0 && message.includes('client was already closed')) {

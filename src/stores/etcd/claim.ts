@@ -11,7 +11,10 @@ export class Claim implements ClaimRef {
   readonly mode: Mode;
   readonly lock: LockKeys;
   readonly key: Buffer;
-  /** Create revision: queue position and fence. `null` until the key is known to exist. */
+  /**
+   * Create revision: queue position and fence. `null` until the key is known to exist, and once it
+   * was deleted because the claim was refused.
+   */
   revision: bigint | null = null;
   /** The revision of the last write to the key that this store knows of. */
   modRevision = 0n;
@@ -25,8 +28,6 @@ export class Claim implements ClaimRef {
   isGranted = false;
   /** When this store learned that the claim is granted, by the monotonic clock; `null`: not known. */
   grantedAtMs: number | null = null;
-  /** The key was or may have been created, and was not deleted since. */
-  mayStand = false;
   /** The request that creates the key is pending. */
   isEntering = false;
   /** The claim ahead is gone, so this one is probably granted next. */
@@ -37,12 +38,12 @@ export class Claim implements ClaimRef {
   sent: Instant = { monotonicMs: 0, wallMs: 0 };
   validForMs = 0;
 
-  constructor(ref: ClaimRef, mode: Mode, lock: LockKeys, key: Buffer, lease: Lease) {
-    this.name = ref.name;
-    this.id = ref.id;
+  constructor({ name, id }: ClaimRef, mode: Mode, lock: LockKeys, lease: Lease) {
+    this.name = name;
+    this.id = id;
     this.mode = mode;
     this.lock = lock;
-    this.key = key;
+    this.key = lock.claim(id, mode);
     this.lease = lease;
   }
 

@@ -1,21 +1,28 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock, Timer } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import type { ClaimOutcome, ClaimRequest, Waiter } from '../../store/store.ts';
-import { elapsedMs, type Instant } from '../../store/validity.ts';
+import type {
+  ClaimOutcome,
+  ClaimRef,
+  ClaimRequest,
+  RenewChange,
+  RenewOutcome,
+  Waiter,
+} from '../../store/store.ts';
+import { elapsedMs, type Instant, instant } from '../../store/validity.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import { Turns } from '../../util/turns.ts';
 import { claimKey } from '../shared/claim-map.ts';
 import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
-import { isLeaseGone } from './calls.ts';
+import { type Calls, isLeaseGone } from './calls.ts';
 import { Claim } from './claim.ts';
 import type { ClaimTable } from './claim-table.ts';
-import type { Enqueue, Enqueued } from './enqueue.ts';
 import type { Keys } from './key.ts';
-import type { Lease } from './lease.ts';
-import type { Extension, LeaseExtension } from './lease-extension.ts';
-import { holdTime, type LeasePool, type LeaseUse } from './lease-pool.ts';
+import { type Lease, unknownLease } from './lease.ts';
+import { type Extension, LeaseExtension } from './lease-extension.ts';
+import { holdTime, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
 import type { Verdict } from './queue.ts';
-import type { Look, QueueReader } from './queue-reader.ts';
+import type { Enqueued, Look, Queues } from './queues.ts';
+import type { Transactions } from './transactions.ts';
 
 /**
  * The lease time of a claim that waits, unless its TTL is shorter. A waiter that dies or is stopped
@@ -27,118 +34,163 @@ const ASK_AGAIN_MS = 10_000;
 const POLL_MS = 1_000;
 /** For how long a watched claim stays in the queue although its caller does not ask again. */
 const KEEP_MS = 3 * ASK_AGAIN_MS;
+const SWEEP_MS = 1_000;
+/** How often a claim is made, because its lease had ended or its key was deleted at once. */
+const TRIES = 3;
+/** How long the announcement of a changed note stays in etcd. */
+const NOTE_MS = 1_000;
 
-export const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
+const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
 
 /** One call of `claim`. */
-export interface Ask {
+interface Ask {
   readonly request: ClaimRequest;
   readonly signal: AbortSignal | undefined;
   readonly waiter: Waiter | null;
   readonly sent: Instant;
 }
 
-interface ClaimsOptions {
-  readonly clock: Clock;
-  readonly keys: Keys;
-  readonly table: ClaimTable;
-  readonly leases: LeasePool;
-  readonly extension: LeaseExtension;
-  readonly enqueue: Enqueue;
-  readonly reader: QueueReader;
-}
-
-/** The steps of `claim`: entering the queue, asking again, and recovering from a lost reply. */
+/** The claims of this store: how they enter queues, ask again, are renewed, and are removed. */
 export class Claims {
-  readonly #options: ClaimsOptions;
+  readonly #clock: Clock;
+  readonly #keys: Keys;
+  readonly #table: ClaimTable;
+  readonly #queues: Queues;
+  readonly #leases: LeasePool;
+  readonly #extension: LeaseExtension;
+  /**
+   * New claims of one lock enter its queue one after the other, in the order of the calls: requests
+   * that are sent at the same time could reach the server in any order.
+   */
+  readonly #entries = new Turns();
+  /** By lock: the attempt without a wait whose turn has not begun. Resolves to whether it was answered. */
+  readonly #nextTries = new Map<string, Promise<boolean>>();
   /** A claim that is in the queue asks again with one request at a time. */
   readonly #asks = new Turns();
+  #sweepTimer: Timer | null = null;
+  #isClosed = false;
 
-  constructor(options: ClaimsOptions) {
-    this.#options = options;
+  constructor(
+    calls: Calls,
+    transactions: Transactions,
+    queues: Queues,
+    keys: Keys,
+    table: ClaimTable,
+    clock: Clock,
+  ) {
+    this.#clock = clock;
+    this.#keys = keys;
+    this.#table = table;
+    this.#queues = queues;
+    this.#leases = new LeasePool(calls, transactions, clock);
+    this.#extension = new LeaseExtension(this.#leases, transactions);
+  }
+
+  async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    const ask: Ask = { request, signal, waiter: waiter ?? null, sent: instant(this.#clock) };
+    this.#sweepLater();
+    const known = await this.#askAgain(ask);
+    if (known !== null) return known;
+    const { name } = request;
+    const isTry = !request.wait && request.mode.kind === 'exclusive';
+    // Once that attempt is answered, the lock was held at some time since this call: by its claim, or
+    // by another one. So any number of simultaneous attempts costs two round trips.
+    for (let next = this.#nextTries.get(name); isTry && next; next = this.#nextTries.get(name))
+      if (await next) return (await this.#askAgain(ask)) ?? REFUSED;
+    const isNext = isTry && this.#entries.has(name);
+    const answer = this.#claimInTurn(ask, isNext);
+    const isAnswered = answer.then(
+      () => true,
+      () => false,
+    );
+    if (isNext) this.#nextTries.set(name, isAnswered);
+    return await answer;
+  }
+
+  async #claimInTurn(ask: Ask, isNext: boolean): Promise<ClaimOutcome> {
+    const turn = this.#entries.begin(ask.request.name);
+    const endTurn = turn instanceof Promise ? await turn : turn;
+    try {
+      if (isNext) this.#nextTries.delete(ask.request.name);
+      for (let tries = 0; tries < TRIES; tries += 1) {
+        if (ask.signal?.aborted === true) throw notSent(ask.signal.reason);
+        // An earlier request by the same id may have entered the queue meanwhile.
+        const outcome = (await this.#askAgain(ask)) ?? (await this.#enter(ask));
+        if (outcome !== null) return outcome;
+      }
+    } finally {
+      endTurn();
+    }
+    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
   }
 
   /** `null`: this store knows of no such claim. */
-  async askAgain(ask: Ask): Promise<ClaimOutcome | null> {
-    if (this.#options.table.get(ask.request) === undefined) return null;
-    return await this.#asks.run(claimKey(ask.request), () => this.#askKnown(ask));
-  }
-
-  async #askKnown({ request, sent, waiter }: Ask): Promise<ClaimOutcome | null> {
-    const { table, extension } = this.#options;
-    const claim = table.get(request);
-    if (claim === undefined || claim.revision === null || claim.isEntering) return null;
-    claim.waiter = waiter;
-    let outcome: ClaimOutcome | null = null;
-    if (!claim.isGranted) outcome = await this.#askInQueue(claim, request, sent);
-    else if (await extension.extend(claim, { ttlMs: request.ttlMs, state: 'granted' }))
-      outcome = this.#grant(claim, sent);
-    if (outcome === null) table.remove(claim);
-    return outcome;
+  async #askAgain(ask: Ask): Promise<ClaimOutcome | null> {
+    if (this.#table.get(ask.request) === undefined) return null;
+    return await this.#asks.run(claimKey(ask.request), async () => {
+      const claim = this.#table.get(ask.request);
+      if (claim === undefined || claim.revision === null || claim.isEntering) return null;
+      claim.waiter = ask.waiter;
+      const outcome = claim.isGranted ? await this.#moveHold(claim, ask) : await this.#askInQueue(claim, ask);
+      if (outcome === null) this.#table.remove(claim);
+      return outcome;
+    });
   }
 
   /** Makes a new claim. `null`: its lease had ended, or its key was deleted at once. Try again. */
-  async enter({ request, signal, waiter, sent }: Ask, isLast: boolean): Promise<ClaimOutcome | null> {
-    const { leases, keys, table, enqueue } = this.#options;
-    const use = await leases.forClaim(holdTime(request.ttlMs, request.mode)).catch((error: unknown) => {
+  async #enter(ask: Ask): Promise<ClaimOutcome | null> {
+    const { request, signal, waiter, sent } = ask;
+    const use = await this.#leases.forClaim(holdTime(request.ttlMs, request.mode)).catch((error: unknown) => {
       throw notSent(error);
     });
     if (signal?.aborted === true) throw notSent(signal.reason);
-    const lock = keys.lock(request.name);
-    const claim = new Claim(request, request.mode, lock, lock.claim(request.id, request.mode), use.lease);
+    const claim = new Claim(request, request.mode, this.#keys.lock(request.name), use.lease);
     claim.waiter = waiter;
     claim.trust(sent);
     claim.isEntering = true;
-    table.add(claim);
+    this.#table.add(claim);
     try {
-      const entered = await enqueue.enter(claim, request, signal);
-      const outcome = await this.#onEntered(claim, request, entered, use, sent);
-      if (outcome === null || entered.kind === 'refused') table.remove(claim);
+      const entered = await this.#queues.enter(claim, request, signal);
+      const outcome = await this.#onEntered(entered, claim, ask, use);
+      if (outcome === null || outcome === REFUSED) this.#table.remove(claim);
       return outcome;
     } catch (failure) {
-      table.remove(claim);
-      const error = asUnknownIfStanding(failure, claim.mayStand);
-      // The key may exist, or may still be created. It ends with its lease, or a later request
-      // finds it by its id.
+      this.#table.remove(claim);
+      const error = asUnknownIfStanding(failure, claim.revision !== null);
+      // The key may exist or still be created: it ends with its lease, or is found by its id.
       if (isUnknown(error) || isLeaseGone(error)) use.lease.end();
-      if (!isLeaseGone(error) || isLast) throw error;
-      return null;
+      if (isLeaseGone(error)) return null;
+      throw error;
     } finally {
       claim.isEntering = false;
     }
   }
 
-  async #onEntered(
-    claim: Claim,
-    request: ClaimRequest,
-    entered: Enqueued,
-    use: LeaseUse,
-    sent: Instant,
-  ): Promise<ClaimOutcome | null> {
-    if (entered.kind === 'refused') return REFUSED;
-    if (entered.kind === 'existed') return await this.#askInQueue(claim, request, sent);
+  async #onEntered(entered: Enqueued, claim: Claim, ask: Ask, use: LeaseUse): Promise<ClaimOutcome | null> {
+    const { request, sent } = ask;
+    if (entered === 'refused') return REFUSED;
+    if (entered === 'existed') return await this.#askInQueue(claim, ask);
     await confirm(use, entered.term);
     if (entered.verdict.granted) return this.#grant(claim, sent);
     this.#watchAhead(claim, entered.verdict, entered.revision);
-    const isExtended = await this.#options.extension.extend(claim, waiting(request));
-    return isExtended ? this.#refuse(claim, sent) : null;
+    return (await this.#extension.extend(claim, waiting(request))) ? this.#refuse(claim, sent) : null;
   }
 
   /** Keeps the queue position, and checks whether the claim is granted. `null`: the claim is gone. */
-  async #askInQueue(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
-    const { reader, extension, enqueue, table } = this.#options;
+  async #askInQueue(claim: Claim, ask: Ask): Promise<ClaimOutcome | null> {
+    const { request, sent } = ask;
     const { revision, lease } = claim;
     if (revision === null) return null;
     const { seconds } = holdTime(request.ttlMs, request.mode);
     const takes = claim.isNext && lease.seconds !== seconds && claim.mode.kind === 'exclusive';
     const extends_ = !takes && isStale(claim, request, sent);
     const [extended, looked] = await Promise.allSettled([
-      extends_ ? extension.extend(claim, waiting(request)) : true,
-      takes ? this.#take(claim, revision, request) : reader.look(claim, revision),
+      extends_ ? this.#extension.extend(claim, waiting(request)) : true,
+      takes ? this.#take(claim, revision, request) : this.#queues.look(claim, revision),
     ]);
     if (looked.status === 'rejected') throw looked.reason;
     const look = looked.value;
-    if (!look.isThere || (extended.status === 'fulfilled' && !extended.value)) return null;
+    if (look === null || (extended.status === 'fulfilled' && !extended.value)) return null;
     const tooLow = checkFence(look.revision + 1n, request.fenceAbove, 'The next etcd revision');
     if (tooLow !== null) throw tooLow;
     if (!look.verdict.granted && request.wait) {
@@ -146,21 +198,24 @@ export class Claims {
       return this.#refuse(claim, sent);
     }
     if (!look.verdict.granted) {
-      await enqueue.withdraw(claim);
-      table.remove(claim);
+      await this.#queues.withdraw(claim);
+      this.#table.remove(claim);
       return REFUSED;
     }
     // A hold lives for the TTL that was asked for, not for the lease time of a waiter.
-    const isMoved = claim.lease.seconds === seconds;
-    if (!isMoved && !(await extension.extend(claim, { ttlMs: request.ttlMs, state: 'granted' }))) return null;
-    return this.#grant(claim, sent);
+    return claim.lease.seconds === seconds ? this.#grant(claim, sent) : await this.#moveHold(claim, ask);
+  }
+
+  async #moveHold(claim: Claim, { request: { ttlMs }, sent }: Ask): Promise<ClaimOutcome | null> {
+    const isThere = await this.#extension.extend(claim, { ttlMs, state: 'granted' });
+    return isThere ? this.#grant(claim, sent) : null;
   }
 
   /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
-  async #take(claim: Claim, revision: bigint, { ttlMs, mode }: ClaimRequest): Promise<Look> {
-    const use = await this.#options.leases.forClaim(holdTime(ttlMs, mode));
-    const look = await this.#options.enqueue.take(claim, revision, use.lease);
-    if (look.isThere && claim.lease === use.lease) await confirm(use, look.term);
+  async #take(claim: Claim, revision: bigint, { ttlMs, mode }: ClaimRequest): Promise<Look | null> {
+    const use = await this.#leases.forClaim(holdTime(ttlMs, mode));
+    const look = await this.#queues.take(claim, revision, use.lease);
+    if (look !== null && claim.lease === use.lease) await confirm(use, look.term);
     return look;
   }
 
@@ -168,39 +223,136 @@ export class Claims {
     const validForMs = claim.trust(sent);
     if (validForMs <= 0)
       throw new StoreError('The lease of the claim was not confirmed in time', { applied: 'unknown' });
-    if (!claim.isGranted) claim.grantedAtMs = this.#options.clock.monotonicMs();
+    if (!claim.isGranted) claim.grantedAtMs = this.#clock.monotonicMs();
     claim.isGranted = true;
     claim.waiter = null;
-    this.#options.table.watch.end(claim);
+    this.#table.watch.end(claim);
     return { granted: true, fence: claim.revision ?? 0n, validForMs };
   }
 
   /** To be called before a refusal: every change after `revision` then wakes the waiter. */
   #watchAhead(claim: Claim, verdict: Verdict & { granted: false }, revision: bigint): void {
     claim.isNext = false;
-    void this.#options.table.watch.arm(claim, verdict.behind?.toString('latin1') ?? null, revision);
+    void this.#table.watch.arm(claim, verdict.behind, revision);
   }
 
   #refuse(claim: Claim, sent: Instant): ClaimOutcome {
     const livesMs = claim.trust(sent);
-    if (!this.#options.table.watch.isWatched(claim))
+    if (!this.#table.watch.isWatched(claim))
       return { granted: false, retryAfterMs: Math.max(Math.min(livesMs / 3, POLL_MS), 1) };
     claim.validForMs = KEEP_MS;
     // A random part, so that claims that came together do not ask again together.
-    return { granted: false, retryAfterMs: ASK_AGAIN_MS * (0.75 + this.#options.clock.random() / 4) };
+    return { granted: false, retryAfterMs: ASK_AGAIN_MS * (0.75 + this.#clock.random() / 4) };
+  }
+
+  async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
+    const sent = instant(this.#clock);
+    const claim = await this.#findGranted(ref);
+    if (claim === null) return { held: false };
+    if (!(await this.#extension.extend(claim, change))) {
+      this.#table.remove(claim);
+      return { held: false };
+    }
+    const validForMs = claim.trust(sent);
+    if (change.note !== undefined) {
+      this.#leaveBehind(claim);
+      // The waiters also poll, so a failure does not matter.
+      await this.#announceNote(claim).catch(() => {});
+    }
+    return { held: true, validForMs };
+  }
+
+  /** Also finds a claim that another store has made, or that this store has forgotten. */
+  async #findGranted(ref: ClaimRef): Promise<Claim | null> {
+    const known = this.#table.get(ref);
+    if (known?.isGranted === true) return known;
+    const lock = this.#keys.lock(ref.name);
+    const found = await this.#queues.find(lock, ref.id);
+    if (!found?.ours || !found.isGranted) return null;
+    if (known !== undefined) return known.revision === found.revision ? known : null;
+    const claim = new Claim(ref, found.mode, lock, unknownLease());
+    claim.revision = found.revision;
+    claim.modRevision = found.modRevision;
+    claim.isGranted = true;
+    this.#table.add(claim);
+    this.#sweepLater();
+    return claim;
+  }
+
+  /**
+   * A claim with a last note may stay for a year. This store forgets such a claim. Should it be
+   * renewed again, `#findGranted` finds it.
+   */
+  #leaveBehind(claim: Claim): void {
+    const { lease } = claim;
+    if (lease.state === 'kept') return;
+    if (lease.state === 'open') lease.state = 'fixed';
+    this.#table.remove(claim);
+  }
+
+  async #announceNote({ lock }: Claim): Promise<void> {
+    const { lease } = await this.#leases.forClaim(leaseTime(NOTE_MS));
+    await this.#queues.announceNote(lock, lease);
+  }
+
+  async release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    const claim = this.#table.get(ref);
+    // The deletion that follows is no eviction.
+    claim?.endKeyWatch();
+    try {
+      if (signal?.aborted === true) throw new StoreError('The release was not sent', { applied: 'no' });
+      if (claim === undefined) return await this.evict(ref);
+      const isRemoved = await this.#queues.remove(claim.key, claim.revision);
+      // A pending request may still create the key. Then the claim stays in the table, so that it
+      // can be released again.
+      if (isRemoved || !claim.isEntering) this.#table.remove(claim);
+      return isRemoved;
+    } catch (error) {
+      // The claim must not be extended any more. If the caller tries again, the key is found by the
+      // claim's id.
+      claim?.lease.end();
+      if (claim?.isEntering === false) this.#table.remove(claim);
+      throw error;
+    }
+  }
+
+  async evict({ name, id }: ClaimRef): Promise<boolean> {
+    const found = await this.#queues.find(this.#keys.lock(name), id);
+    return found !== null && (await this.#queues.remove(found.key, found.revision));
+  }
+
+  /** `null`: not known to this store. */
+  heldForMs(ref: ClaimRef): number | null {
+    const grantedAtMs = this.#table.get(ref)?.grantedAtMs ?? null;
+    return grantedAtMs === null ? null : this.#clock.monotonicMs() - grantedAtMs;
+  }
+
+  /** Revokes the leases without claims. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#sweepTimer?.cancel();
+    await this.#leases.close();
+  }
+
+  /** Sweeps every second while there are claims or leases. The timer does not keep the process alive. */
+  #sweepLater(): void {
+    if (this.#isClosed) return;
+    this.#sweepTimer ??= this.#clock.startTimer(SWEEP_MS, () => {
+      this.#sweepTimer = null;
+      this.#sweep();
+      if (this.#leases.sweep() || this.#table.size > 0) this.#sweepLater();
+    });
   }
 
   /**
    * Extends the leases of waiting claims, with one request for each lease. Removes claims whose own
    * time is over although their lease lives on, and forgets claims whose lease must have ended.
-   * False when no claim is left.
    */
-  sweep(): boolean {
-    const { clock, table, leases, reader } = this.#options;
+  #sweep(): void {
     const extended = new Set<Lease>();
-    for (const claim of table) {
+    for (const claim of this.#table) {
       const { lease } = claim;
-      const overMs = elapsedMs(clock, claim.sent) - claim.validForMs;
+      const overMs = elapsedMs(this.#clock, claim.sent) - claim.validForMs;
       if (claim.isEntering || claim.renewals > 0) continue;
       if (overMs >= 0) this.#end(claim, overMs);
       else if (claim.isGranted || claim.waiter === null || extended.has(lease)) continue;
@@ -208,20 +360,18 @@ export class Claims {
       else if (!lease.canGoOn) claim.waiter.wake();
       else if (lease.leftMs <= (lease.ttlMs * 2) / 3) {
         extended.add(lease);
-        leases.extend(lease, () => reader.term(claim)).catch(() => {});
+        this.#leases.extend(lease, claim.key).catch(() => {});
       }
     }
-    return table.size > 0;
   }
 
   #end(claim: Claim, overMs: number): void {
-    const { table, reader } = this.#options;
     const forget = (): void => {
       // A renewal may have begun while the key was being removed. That renewal finds the claim
       // gone.
-      if (claim.renewals === 0) table.remove(claim);
+      if (claim.renewals === 0) this.#table.remove(claim);
     };
-    if (claim.lease.leftMs > 0) reader.remove(claim.key, claim.revision).then(forget, () => {});
+    if (claim.lease.leftMs > 0) this.#queues.remove(claim.key, claim.revision).then(forget, () => {});
     else if (overMs > claim.lease.ttlMs) forget();
   }
 }
@@ -241,9 +391,7 @@ function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent:
 
 /** A keep-alive may have travelled beside the claim. Without an answer it does not count. */
 async function confirm({ lease, alive }: LeaseUse, term: number): Promise<void> {
-  lease.see(term);
-  const answer = await alive?.catch(() => null);
-  if (answer) lease.confirm(answer, term);
+  lease.confirm((await alive?.catch(() => null)) ?? null, term);
 }
 
 function notSent(cause: unknown): StoreError {

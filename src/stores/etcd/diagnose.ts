@@ -162,7 +162,6 @@ async function checkPermissions(calls: Calls, keys: Keys): Promise<Verdict> {
         failure: [{ request_range: { key } }],
       },
       ATTEMPT_MS,
-      () => true,
     );
     return ok(`keys under ${prefix} can be read and written`, 'Locks can be acquired and released.');
   } catch (error) {

@@ -1,7 +1,6 @@
 import type { Claim } from './claim.ts';
 import type { Compare, RequestOp, TxnRequest } from './client.ts';
-import { lookAhead } from './queue.ts';
-import { lookRanges } from './queue-reader.ts';
+import { lookAhead, lookRanges } from './queue.ts';
 
 /**
  * The transactions that create and grant a claim. A free lock is the usual case and costs least:
@@ -10,26 +9,24 @@ import { lookRanges } from './queue-reader.ts';
  * claim entered the queue.
  */
 
-/** Takes the lock if it is free; otherwise only reads. Not for permits, which must be counted. */
-export function tryTxn(claim: Claim, note: string): TxnRequest {
+/**
+ * Takes the lock if it is free. Otherwise reads the claims ahead and its own key and, if it
+ * `enters`, enters the queue and counts it. For permits claims must be counted, so they always enter.
+ */
+export function enqueueTxn(claim: Claim, note: string, enters: boolean): TxnRequest {
   const { lock, mode, key } = claim;
-  const ahead = { request_range: lookAhead(lock, mode, null) };
-  const own = { request_range: { key, keys_only: true } };
-  return { compare: isFree(claim), success: [put(claim, note)], failure: [ahead, own] };
-}
-
-/** Takes the lock if it is free. Otherwise enters the queue, and reads the claims ahead. */
-export function enqueueTxn(claim: Claim, note: string): TxnRequest {
-  const { lock, mode, key } = claim;
-  const enqueue: RequestOp[] = [
-    { request_txn: { compare: [isAbsent(key)], success: [put(claim, note)], failure: [] } },
+  const reads: RequestOp[] = [
     { request_range: lookAhead(lock, mode, null) },
     { request_range: { key, keys_only: true } },
+  ];
+  const enqueue: RequestOp[] = [
+    { request_txn: { compare: [isAbsent(key)], success: [put(claim, note)], failure: [] } },
+    ...reads,
     { request_range: { key: lock.from, range_end: lock.end, count_only: true } },
   ];
   return mode.kind === 'permits'
     ? { compare: [], success: enqueue, failure: [] }
-    : { compare: isFree(claim), success: [put(claim, note)], failure: enqueue };
+    : { compare: isFree(claim), success: [put(claim, note)], failure: enters ? enqueue : reads };
 }
 
 /**

@@ -2,8 +2,7 @@ import { grantedCount } from '../../store/grant-rule.ts';
 import type { StoredClaim } from '../../store/store.ts';
 import type { Calls } from './calls.ts';
 import type { Keys, LockKeys } from './key.ts';
-import { PAGE, parseEntry } from './queue.ts';
-import type { QueueReader } from './queue-reader.ts';
+import type { Queues } from './queues.ts';
 import type { Transactions } from './transactions.ts';
 
 /** How many leases are asked for their remaining time. Claims on further leases show none. */
@@ -14,15 +13,12 @@ const LEASES_MAX = 16;
  * is held: `heldForMs`.
  */
 export async function readClaims(
-  reader: QueueReader,
+  queues: Queues,
   calls: Calls,
   lock: LockKeys,
   heldForMs: (id: string) => number | null,
 ): Promise<StoredClaim[]> {
-  const queue = (await reader.values(lock, false)).flatMap((kv) => {
-    const entry = parseEntry(lock, kv);
-    return entry === null ? [] : [{ ...entry, note: kv.value.toString() }];
-  });
+  const queue = await queues.whole(lock, false);
   const granted = grantedCount(queue.map(({ mode }) => mode));
   const times = await timesLeft(
     calls,
@@ -52,7 +48,7 @@ async function timesLeft(calls: Calls, leases: readonly string[]): Promise<Map<s
   return times;
 }
 
-/** Names of locks with at least one key, page by page, in the order of the keys. */
+/** Names of locks with at least one key, in the order of the keys. */
 export async function* listNames(
   transactions: Transactions,
   keys: Keys,
@@ -60,17 +56,10 @@ export async function* listNames(
 ): AsyncGenerator<string, void, undefined> {
   const { from, end } = keys.all(prefix);
   let last: string | null = null;
-  for (let key = from; ; ) {
-    const { ranges } = await transactions.read([{ key, range_end: end, limit: PAGE, keys_only: true }]);
-    const kvs = ranges[0]?.kvs ?? [];
-    for (const kv of kvs) {
-      const name = keys.nameIn(kv.key);
-      if (name === null || name === last || !name.startsWith(prefix)) continue;
-      last = name;
-      yield name;
-    }
-    const final = kvs.at(-1);
-    if (final === undefined || kvs.length < PAGE) return;
-    key = Buffer.concat([final.key, Buffer.from([0])]);
+  for await (const { key } of transactions.keys(from, end, true)) {
+    const name = keys.nameIn(key);
+    if (name === null || name === last || !name.startsWith(prefix)) continue;
+    last = name;
+    yield name;
   }
 }

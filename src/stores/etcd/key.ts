@@ -55,24 +55,18 @@ export class Keys {
 }
 
 export class LockKeys {
-  readonly #prefix: string;
-  readonly #name: string;
   readonly #path: string;
   readonly from: Buffer;
   /** The byte after `/` is `0`. */
   readonly end: Buffer;
+  /** The key that is put when a note of this lock has changed. */
+  readonly note: Buffer;
 
   constructor(prefix: string, name: string) {
-    this.#prefix = prefix;
-    this.#name = name;
     this.#path = `${prefix}${name}/`;
     this.from = Buffer.from(this.#path);
     this.end = Buffer.from(`${prefix}${name}0`);
-  }
-
-  /** The key that is put when a note of this lock has changed. */
-  get note(): Buffer {
-    return Buffer.from(`${this.#prefix}\u0001${this.#name}`);
+    this.note = Buffer.from(`${prefix}\u0001${name}`);
   }
 
   /** The end of the key range whose claims block a claim of this mode. */
@@ -88,16 +82,15 @@ export class LockKeys {
   parse(key: Buffer, createRevision: string): ClaimKey | null {
     const suffix = key.subarray(this.from.length).toString();
     if (suffix.includes('/')) return null;
-    const match = /^(?:(x)~|~(s)~|~p(\d+)-(\d+)~)(.*)$/s.exec(suffix);
+    const [, kind, count, of, id] = /^(x~|~s~|~p(\d+)-(\d+)~)(.*)$/s.exec(suffix) ?? [];
     // Another program's session may take the lock again under the same key. With the revision, the
     // id names one claim only.
-    if (match === null)
+    if (kind === undefined || id === undefined)
       return { id: `${suffix}@${createRevision}`, mode: { kind: 'exclusive' }, ours: false };
-    const [, exclusive, shared, count, of, id = ''] = match;
     const mode: Mode =
-      exclusive !== undefined
+      kind === 'x~'
         ? { kind: 'exclusive' }
-        : shared !== undefined
+        : kind === '~s~'
           ? { kind: 'shared' }
           : { kind: 'permits', count: Number(count), of: Number(of) };
     return { id: unescaped(id), mode, ours: true };
@@ -109,15 +102,11 @@ function kindOf(mode: Mode): string {
   return mode.kind === 'shared' ? '~s~' : 'x~';
 }
 
-/** The first key after all keys with this prefix. A single zero byte means the end of all keys. */
+/**
+ * The first key after all keys with this prefix: text has no byte `0xff`. A single zero byte means the
+ * end of all keys.
+ */
 function endOf(prefix: Buffer): Buffer {
-  const end = Buffer.from(prefix);
-  for (let at = end.length - 1; at >= 0; at -= 1) {
-    const byte = end[at] ?? 0;
-    if (byte < 0xff) {
-      end[at] = byte + 1;
-      return end.subarray(0, at + 1);
-    }
-  }
-  return Buffer.from([0]);
+  const last = prefix.at(-1);
+  return last === undefined ? Buffer.from([0]) : Buffer.from([...prefix.subarray(0, -1), last + 1]);
 }

@@ -1,4 +1,5 @@
 import { StoreError } from '../../errors.ts';
+import type { RenewChange } from '../../store/store.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import { isFull, isLeaseGone } from './calls.ts';
 import type { Claim } from './claim.ts';
@@ -9,24 +10,14 @@ import type { ReadResult, Transactions } from './transactions.ts';
 
 const TRIES = 3;
 
-/** What a transaction has shown about a claim's key. */
-interface Found {
-  readonly exists: boolean;
-  /** The lease that the key is on. */
-  readonly leaseId: string;
-  readonly term: number;
-}
-
 /**
- * `again`: the extension is not certain. `misplaced`: the key is attached to another lease than
- * this store assumed. `outdated`: the claim is held, but on a lease that it should leave. After
- * each of these three the extension is tried again.
+ * `again`: the keep-alive was not answered or does not count, or the key is attached to another
+ * lease than this store assumed. `outdated`: the claim is held, but on a lease that it should
+ * leave. After both the extension is tried again.
  */
-type Outcome = 'held' | 'gone' | 'again' | 'misplaced' | 'outdated';
+type Outcome = 'held' | 'gone' | 'again' | 'outdated';
 
-export interface Extension {
-  readonly ttlMs: number;
-  readonly note?: string | undefined;
+export interface Extension extends RenewChange {
   /**
    * `waiting`: its lease is shorter than that of the hold that it may become. `granted`: it gets a
    * lease like a new claim. Otherwise it is renewed.
@@ -48,120 +39,92 @@ export class LeaseExtension {
   async extend(claim: Claim, change: Extension): Promise<boolean> {
     claim.renewals += 1;
     try {
-      return await this.#extend(claim, change);
+      let outcome: Outcome = 'again';
+      for (let tries = 0; tries < TRIES && outcome !== 'held' && outcome !== 'gone'; tries += 1) {
+        const isHeld: boolean = outcome === 'outdated';
+        outcome = await this.#try(claim, change).catch((error: unknown) => {
+          // The claim is held on its present lease. Moving it can wait for the next renewal.
+          if (isHeld) return 'held';
+          throw error;
+        });
+      }
+      if (outcome === 'again')
+        throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
+      return outcome !== 'gone';
     } finally {
       claim.renewals -= 1;
     }
   }
 
-  async #extend(claim: Claim, change: Extension): Promise<boolean> {
-    let outcome: Outcome = 'again';
-    for (let tries = 0; tries < TRIES; tries += 1) {
-      const before: Outcome = outcome;
-      try {
-        const use = await this.#leaseFor(claim, change);
-        outcome = await this.#confirm(claim, use, change, before === 'misplaced');
-      } catch (error) {
-        // The claim is held on its present lease. Moving it can wait for the next renewal.
-        if (before === 'outdated') return true;
-        if (!isFull(error) || change.note !== undefined || !claim.lease.canGoOn) throw error;
-        // A full database refuses to move the key, so the claim keeps its lease, from now on too.
-        this.#leases.keep(claim.lease);
-        outcome = await this.#confirm(claim, this.#extended(claim.lease), change, false);
-      }
-      if (outcome === 'held' || outcome === 'gone') return outcome === 'held';
+  async #try(claim: Claim, change: Extension): Promise<Outcome> {
+    try {
+      return await this.#confirm(claim, await this.#leaseFor(claim, change), change);
+    } catch (error) {
+      if (!isFull(error) || change.note !== undefined || !claim.lease.canGoOn) throw error;
+      // A full database refuses to move the key, so the claim keeps its lease, from now on too.
+      this.#leases.keep(claim.lease);
+      return await this.#confirm(claim, this.#leases.extended(claim.lease), change);
     }
-    if (outcome === 'outdated') return true;
-    throw new StoreError('The claim could not be confirmed', { applied: 'unknown' });
   }
 
   async #leaseFor(claim: Claim, { ttlMs, note, state }: Extension): Promise<LeaseUse> {
     const { lease, mode } = claim;
     const { seconds } = leaseTime(ttlMs);
-    const isSameTime = lease.seconds === seconds;
-    if (state === 'waiting')
-      return this.#extended(isSameTime && lease.canGoOn ? lease : await this.#leases.forWaiting(seconds));
+    if (state === 'waiting') return this.#leases.extended(await this.#leases.forWaiting(seconds));
     if (state === 'granted') return await this.#leases.forClaim(holdTime(ttlMs, mode));
     // Another TTL with a note: the claim is left behind, and must not end before that time.
-    if (note !== undefined && !isSameTime) return await this.#leases.forClaim(leaseTime(ttlMs, true));
-    const prove = async (): Promise<number> => (await this.#verify(claim, lease.ttlMs)).term;
-    return this.#extended(await this.#leases.forKeeping(lease, ttlMs, prove));
+    if (note !== undefined && lease.seconds !== seconds)
+      return await this.#leases.forClaim(leaseTime(ttlMs, true));
+    return this.#leases.extended(await this.#leases.forKeeping(claim, ttlMs));
   }
 
-  #extended(lease: Lease): LeaseUse {
-    return { lease, alive: this.#leases.keepAlive(lease) };
-  }
-
-  async #confirm(
-    claim: Claim,
-    { lease, alive }: LeaseUse,
-    change: Extension,
-    misplaced: boolean,
-  ): Promise<Outcome> {
-    const moves = lease !== claim.lease || change.note !== undefined || misplaced || claim.mayMove;
+  async #confirm(claim: Claim, { lease, alive }: LeaseUse, change: Extension): Promise<Outcome> {
+    const { key, keyText } = claim;
+    const moves = lease !== claim.lease || change.note !== undefined || claim.mayMove;
     // The lease counts as used from now on, so that it is not treated as empty meanwhile.
-    if (moves) lease.claims.add(claim.keyText);
+    if (moves) lease.claims.add(keyText);
     // The keep-alive is sent first: it must not be sent later than the transaction that confirms
     // it.
     const [answer, found] = await Promise.allSettled([
-      alive ?? Promise.resolve(null),
-      moves ? this.#move(claim, lease, change) : this.#verify(claim, lease.ttlMs),
+      alive,
+      moves
+        ? this.#move(claim, lease, change)
+        : this.#transactions.read([{ key, keys_only: true }], attemptMs(lease.ttlMs)),
     ]);
     if (found.status === 'rejected') {
       claim.mayMove ||= moves && isUnknown(found.reason) && !isFull(found.reason);
       if (!isLeaseGone(found.reason)) throw found.reason;
-      lease.claims.delete(claim.keyText);
+      lease.claims.delete(keyText);
       lease.end();
       return 'again';
     }
-    if (!found.value.exists) {
-      lease.claims.delete(claim.keyText);
+    const { ranges, term, succeeded } = found.value;
+    const kv = ranges[0]?.kvs[0];
+    if (kv === undefined || BigInt(kv.create_revision) !== claim.revision) {
+      lease.claims.delete(keyText);
       return 'gone';
     }
-    // After a move whose answer was lost, the key may be attached to either lease.
-    if (found.value.leaseId !== lease.id) return 'misplaced';
+    claim.modRevision = BigInt(kv.mod_revision);
+    // After a move whose answer was lost, the key may be attached to either lease. An earlier
+    // request may also have moved it without this note.
+    if (kv.lease !== lease.id || (change.note !== undefined && !succeeded)) {
+      claim.mayMove = true;
+      return 'again';
+    }
     if (moves) {
       claim.moveTo(lease);
       claim.mayMove = false;
     }
-    if (answer.status === 'rejected') throw answer.reason;
-    const { term } = found.value;
-    lease.see(term);
-    const isConfirmed = answer.value === null || lease.confirm(answer.value, term);
-    if (answer.value?.ttlMs === 0) lease.end();
-    if (!isConfirmed) return 'again';
+    if (answer.status === 'rejected' || !lease.confirm(answer.value, term)) return 'again';
     return lease.state === 'ending' ? 'outdated' : 'held';
   }
 
-  async #verify(claim: Claim, leaseTtlMs: number): Promise<Found> {
-    const range = { key: claim.key, keys_only: true };
-    return foundIn(claim, await this.#transactions.read([range], attemptMs(leaseTtlMs)));
-  }
-
-  async #move(claim: Claim, lease: Lease, { note }: Extension): Promise<Found> {
-    const { key, keyText } = claim;
+  async #move(claim: Claim, { id, ttlMs }: Lease, { note }: Extension): Promise<ReadResult> {
+    const { key } = claim;
     const value = note === undefined ? { ignore_value: true } : { value: Buffer.from(note) };
-    const txn = {
-      compare: isUnmoved(claim),
-      success: [{ request_put: { key, lease: lease.id, ...value } }],
-      failure: [{ request_range: { key, keys_only: true } }],
-    };
-    const write = { txn, conflicts: [keyText], attemptMs: attemptMs(lease.ttlMs) };
-    const moved = await this.#transactions.writes.add(write);
-    if (!moved.succeeded) {
-      const found = foundIn(claim, moved);
-      // An earlier request has moved the key, perhaps without this note.
-      return note === undefined ? found : { ...found, leaseId: '' };
-    }
-    claim.modRevision = moved.revision;
-    return { exists: true, leaseId: lease.id, term: moved.term };
+    const read = { request_range: { key, keys_only: true } };
+    const success = [{ request_put: { key, lease: id, ...value } }, read];
+    const txn = { compare: isUnmoved(claim), success, failure: [read] };
+    return await this.#transactions.writes.add({ txn, conflict: key, attemptMs: attemptMs(ttlMs) });
   }
-}
-
-function foundIn(claim: Claim, { ranges, term }: ReadResult): Found {
-  const kv = ranges[0]?.kvs[0];
-  if (kv === undefined || BigInt(kv.create_revision) !== claim.revision)
-    return { exists: false, leaseId: '', term };
-  claim.modRevision = BigInt(kv.mod_revision);
-  return { exists: true, leaseId: kv.lease, term };
 }

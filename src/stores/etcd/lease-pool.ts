@@ -1,26 +1,27 @@
 import type { Clock } from '../../clock.ts';
 import type { Mode } from '../../store/store.ts';
 import { instant } from '../../store/validity.ts';
-import type { Calls } from './calls.ts';
-import type { Alive, KeepAlives } from './keep-alives.ts';
+import type { Alive, Calls } from './calls.ts';
+import type { Claim } from './claim.ts';
 import { Lease } from './lease.ts';
+import type { Transactions } from './transactions.ts';
 
 /** New claims share a lease for this part of their TTL. */
 const SHARE_PART = 1 / 16;
 const SHARE_MAX_MS = 1_000;
 /** A lease with less than this share of its time left is not extended for a new claim. */
 const USABLE_PART = 1 / 4;
+/** Keep-alives of a lease within this time after a pending one share its answer. */
+const SHARE_MS = 50;
 
-/** The open and the kept lease of one requested time. */
+/** The leases of one requested time. */
 interface LeasePair {
   /** For new claims, while it has their full time left. It is not extended while in use. */
   open: Lease | null;
-  granting: Promise<Lease> | null;
-  /** The keep-alive that was sent for `open` while it was empty. */
-  extended: { readonly lease: Lease; readonly alive: Promise<Alive>; readonly sentMs: number } | null;
-  /** Shared by all claims that are renewed. */
+  /** Shared by all claims that are renewed, or wait. */
   kept: Lease | null;
-  keeping: Promise<Lease> | null;
+  /** The requests for these two that are pending. */
+  readonly granting: { open: Promise<Lease> | null; kept: Promise<Lease> | null };
 }
 
 /** The lease for a claim. `alive`: a keep-alive, which counts once the claim's transaction confirms it. */
@@ -36,66 +37,61 @@ export interface LeaseUse {
  */
 export class LeasePool {
   readonly #calls: Calls;
-  readonly #keepAlives: KeepAlives;
+  readonly #transactions: Transactions;
   readonly #clock: Clock;
   readonly #pairs = new Map<number, LeasePair>();
 
-  constructor(calls: Calls, keepAlives: KeepAlives, clock: Clock) {
+  constructor(calls: Calls, transactions: Transactions, clock: Clock) {
     this.#calls = calls;
-    this.#keepAlives = keepAlives;
+    this.#transactions = transactions;
     this.#clock = clock;
   }
 
   /** A lease for a new claim. */
   async forClaim({ seconds, leastMs }: LeaseTime): Promise<LeaseUse> {
-    const pair = this.#pair(seconds);
-    const { open } = pair;
+    const { open } = this.#pair(seconds);
     if (open?.canBeShared === true) {
       if (open.leftMs >= leastMs) return { lease: open, alive: null };
-      const alive = this.#extendOpen(pair, open, leastMs);
-      if (alive !== null) return { lease: open, alive };
+      // While the claim is sent, which takes one round trip in all.
+      if (open.isEmpty && open.leftMs >= open.ttlMs * USABLE_PART) return this.extended(open);
     }
-    pair.granting ??= this.#grant(seconds).finally(() => {
-      pair.granting = null;
-    });
-    pair.open = await pair.granting;
-    return { lease: pair.open, alive: null };
+    return { lease: await this.#grant(seconds, 'open'), alive: null };
   }
 
   /**
    * The lease for a claim that is renewed: the shared one, or its own if there is no shared one.
    * The request that moves the claim may arrive although its answer and the keep-alive are lost.
    * The core then trusts the claim for as long as before, but for `ttlMs` at most. So the claim is
-   * moved only to a lease that lasts as long already. `prove`: as for `extend`.
+   * moved only to a lease that lasts as long already.
    */
-  async forKeeping(own: Lease, ttlMs: number, prove: () => Promise<number>): Promise<Lease> {
+  async forKeeping({ lease: own, key }: Claim, ttlMs: number): Promise<Lease> {
     const sent = instant(this.#clock);
     const { seconds } = leaseTime(ttlMs);
-    const pair = this.#pair(seconds);
-    const { kept } = pair;
+    const { kept } = this.#pair(seconds);
     if (kept !== null && kept !== own && kept.canGoOn) {
       const trustedMs = own.leftMs > 0 ? Math.min(own.validForMs(sent), ttlMs) : ttlMs;
-      if (kept.validForMs(sent) < trustedMs) await this.extend(kept, prove);
+      // One silent member must not fail a renewal: each attempt has a transaction of its own.
+      if (kept.validForMs(sent) < trustedMs) await this.extend(kept, key).catch(() => this.extend(kept, key));
       if (kept.canGoOn && kept.validForMs(sent) >= trustedMs) return kept;
     }
-    return own.seconds === seconds && own.canGoOn ? this.keep(own) : await this.#grantKept(pair, seconds);
+    return own.seconds === seconds && own.canGoOn ? this.keep(own) : await this.#grant(seconds, 'kept');
   }
 
   /** The lease for a claim that waits. `Claims.sweep` extends it while a claim on it waits. */
   async forWaiting(seconds: number): Promise<Lease> {
-    const pair = this.#pair(seconds);
-    const lease = pair.kept ?? pair.open;
-    const isReady = lease?.canGoOn === true && lease.leftMs > lease.ttlMs / 2;
-    if (isReady && (lease.state === 'kept' || lease.isEmpty)) return this.keep(lease);
-    return await this.#grantKept(pair, seconds);
+    const { kept } = this.#pair(seconds);
+    const isReady = kept?.canGoOn === true && kept.leftMs > kept.ttlMs / 2;
+    return isReady ? kept : await this.#grant(seconds, 'kept');
   }
 
-  /** Extends a lease. `prove`: sends a transaction, and resolves to its term. */
-  async extend(lease: Lease, prove: () => Promise<number>): Promise<void> {
-    const [alive, term] = await Promise.all([this.keepAlive(lease), prove()]);
-    lease.see(term);
-    if (alive.ttlMs === 0) lease.end();
-    else lease.confirm(alive, term);
+  /** Extends a lease. A transaction that reads this key confirms the keep-alive. */
+  async extend(lease: Lease, key: Buffer): Promise<void> {
+    const read = [{ key, count_only: true }];
+    const [alive, { term }] = await Promise.all([
+      this.extended(lease).alive,
+      this.#transactions.read(read, attemptMs(lease.ttlMs)),
+    ]);
+    lease.confirm(alive, term);
   }
 
   /** Makes this the shared lease of renewed claims, unless there is one. */
@@ -107,75 +103,72 @@ export class LeasePool {
     return lease;
   }
 
-  keepAlive(lease: Lease): Promise<Alive> {
-    return this.#keepAlives.send(lease.id, attemptMs(lease.ttlMs));
+  /** The use of a lease that is extended beside the claim's transaction. */
+  extended(lease: Lease): LeaseUse {
+    const sentMs = this.#clock.monotonicMs();
+    if (lease.pending !== null && sentMs - lease.pending.sentMs < SHARE_MS)
+      return { lease, alive: lease.pending.alive };
+    const alive = this.#calls.keepAlive(lease.id, attemptMs(lease.ttlMs));
+    const pending = { sentMs, alive };
+    lease.pending = pending;
+    const forget = (): void => {
+      if (lease.pending === pending) lease.pending = null;
+    };
+    alive.then(forget, forget);
+    return { lease, alive };
   }
 
   /** Drops the leases that are not needed. False when no lease is left. */
   sweep(): boolean {
     for (const [seconds, pair] of this.#pairs) {
-      const { kept } = pair;
-      if (kept?.isEmpty === true) {
-        if (kept.state === 'kept') kept.state = 'open';
-        if (pair.open === null || !pair.open.isEmpty) pair.open = kept;
-        pair.kept = null;
-      }
+      if (pair.kept?.isEmpty === true) pair.kept = null;
       if (pair.open !== null && isUsedUp(pair.open)) pair.open = null;
-      if (pair.open === null && pair.kept === null && pair.granting === null) this.#pairs.delete(seconds);
+      const { open, kept, granting } = pair;
+      if ((open ?? kept ?? granting.open ?? granting.kept) === null) this.#pairs.delete(seconds);
     }
     return this.#pairs.size > 0;
   }
 
   /** Revokes the leases without claims. */
   async close(): Promise<void> {
-    const leases = [...this.#pairs.values()].flatMap(({ open, kept }) => [open, kept]);
+    const leases = [...this.#pairs.values()].flatMap(({ open, kept }) => [open ?? [], kept ?? []].flat());
     this.#pairs.clear();
-    const unused = leases.filter((lease) => lease?.isEmpty === true && lease.state === 'open');
-    await Promise.allSettled(unused.map((lease) => lease && this.#calls.revoke(lease.id)));
+    const unused = leases.filter((lease) => lease.isEmpty && lease.state !== 'ending');
+    await Promise.allSettled(unused.map(({ id }) => this.#calls.revoke(id)));
   }
 
   #pair(seconds: number): LeasePair {
     let pair = this.#pairs.get(seconds);
     if (pair === undefined) {
-      pair = { open: null, granting: null, extended: null, kept: null, keeping: null };
+      pair = { open: null, kept: null, granting: { open: null, kept: null } };
       this.#pairs.set(seconds, pair);
     }
     return pair;
   }
 
   /** Grants one new lease for all claims that need one at the same time. */
-  async #grantKept(pair: LeasePair, seconds: number): Promise<Lease> {
-    pair.keeping ??= this.#grant(seconds)
+  #grant(seconds: number, state: 'open' | 'kept'): Promise<Lease> {
+    const pair = this.#pair(seconds);
+    pair.granting[state] ??= this.#calls
+      .grant(seconds)
       .then((granted) => {
-        pair.kept = null;
-        return this.keep(granted);
+        const lease = new Lease(this.#clock, seconds, granted);
+        lease.state = state;
+        pair[state] = lease;
+        return lease;
       })
       .finally(() => {
-        pair.keeping = null;
+        pair.granting[state] = null;
       });
-    return await pair.keeping;
-  }
-
-  async #grant(seconds: number): Promise<Lease> {
-    return new Lease(this.#clock, seconds, await this.#calls.grant(seconds));
-  }
-
-  /** Extends the open lease, if it is empty, while the claim that will use it is sent. */
-  #extendOpen(pair: LeasePair, lease: Lease, leastMs: number): Promise<Alive> | null {
-    const sentMs = this.#clock.monotonicMs();
-    const last = pair.extended;
-    if (last?.lease === lease && sentMs - last.sentMs <= lease.ttlMs - leastMs) return last.alive;
-    if (!lease.isEmpty || lease.leftMs < lease.ttlMs * USABLE_PART) return null;
-    const alive = this.keepAlive(lease);
-    alive.catch(() => {});
-    pair.extended = { lease, alive, sentMs };
-    return alive;
+    return pair.granting[state];
   }
 }
 
 /** No new claim will use this lease. The claims on it end with it. */
 const isUsedUp = (lease: Lease): boolean =>
-  !lease.canBeShared || lease.leftMs <= 0 || (!lease.isEmpty && lease.ageMs > SHARE_MAX_MS + 1_000);
+  !lease.canBeShared ||
+  lease.leftMs <= 0 ||
+  (!lease.isEmpty && lease.ttlMs - lease.leftMs > SHARE_MAX_MS + 1_000);
 
 /** The lease that a claim needs. */
 export interface LeaseTime {

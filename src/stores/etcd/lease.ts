@@ -1,7 +1,6 @@
-import type { Clock } from '../../clock.ts';
-import { elapsedMs, type Instant } from '../../store/validity.ts';
-import type { Granted } from './calls.ts';
-import type { Alive } from './keep-alives.ts';
+import { type Clock, systemClock } from '../../clock.ts';
+import { type Instant, instant } from '../../store/validity.ts';
+import type { Alive, Granted } from './calls.ts';
 
 /**
  * | state    | takes new claims | is extended                     |
@@ -32,6 +31,8 @@ export class Lease {
   /** Keys of the claims that are or may be attached to the lease. */
   readonly claims = new Set<string>();
   state: LeaseState = 'open';
+  /** The keep-alive that has no answer yet. */
+  pending: { readonly sentMs: number; readonly alive: Promise<Alive> } | null = null;
   readonly #term: number;
   #confirmed: Instant;
   readonly #clock: Clock;
@@ -51,12 +52,8 @@ export class Lease {
     return this.ttlMs - Math.max(sent.monotonicMs - monotonicMs, sent.wallMs - wallMs);
   }
 
-  get ageMs(): number {
-    return elapsedMs(this.#clock, this.#confirmed);
-  }
-
   get leftMs(): number {
-    return this.ttlMs - this.ageMs;
+    return this.validForMs(instant(this.#clock));
   }
 
   /** Extending the lease would extend no claim. */
@@ -83,27 +80,26 @@ export class Lease {
   }
 
   /**
-   * A transaction was answered in this term. If the leader has changed since the lease was granted,
-   * renewed claims leave the lease: before 3.4.31 and 3.5.13, the old leader, once awake, revokes
-   * the leases that have ended by its own memory (#15247). It knows this lease, but none that was
-   * granted since.
+   * A transaction was answered in this term. `alive`: the answer to a keep-alive that was sent no
+   * later than the transaction. False: the keep-alive does not count.
+   *
+   * If the leader has changed since the lease was granted, renewed claims leave the lease: before
+   * 3.4.31 and 3.5.13, the old leader, once awake, revokes the leases that have ended by its own
+   * memory (#15247). It knows this lease, but none that was granted since.
    */
-  see(term: number): void {
-    if (term > this.#term) this.end();
-  }
-
-  /** `term`: of a transaction that was sent no earlier than the keep-alive. False: it does not count. */
-  confirm(alive: Alive, term: number): boolean {
+  confirm(alive: Alive | null, term: number): boolean {
+    if (term > this.#term || alive?.ttlMs === 0) this.end();
+    if (alive === null) return true;
     if (alive.ttlMs === 0 || alive.term < term) return false;
     if (alive.sent.monotonicMs > this.#confirmed.monotonicMs) this.#confirmed = alive.sent;
     return true;
   }
 }
 
-/** Represents a lease that was granted to another store. */
-export function unknownLease(clock: Clock): Lease {
+/** Represents a lease that was granted to another store. Its time is over by any clock. */
+export function unknownLease(): Lease {
   const never = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: Number.NEGATIVE_INFINITY };
-  const lease = new Lease(clock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
+  const lease = new Lease(systemClock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
   lease.end();
   return lease;
 }

@@ -1,47 +1,40 @@
-import { agree } from '../../store/grant-rule.ts';
 import type { Mode } from '../../store/store.ts';
 import { judge } from '../shared/claim-order.ts';
+import type { Claim } from './claim.ts';
 import type { KeyValue, RangeReply, RangeRequest } from './client.ts';
 import type { ClaimKey, LockKeys } from './key.ts';
-
-/** How many claims are read at once. With the longest names and notes they fit into 4 MB. */
-export const PAGE = 500;
-/** Longer answers do not share a transaction, because its whole answer must fit too. */
-const SHORT = 16;
-/** The conflict key of reads with a long answer. */
-export const LONG = 'long';
-
-/** Whether the answer may be long. */
-export const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT;
+import { PAGE } from './transactions.ts';
 
 /** A claim in a queue, as read from its key. */
 export interface QueueEntry extends ClaimKey {
   readonly key: Buffer;
   readonly revision: bigint;
+  readonly modRevision: bigint;
   readonly lease: string;
 }
 
-/** Enough of what is ahead of a claim to tell whether it is granted. */
+/** What is ahead of a claim, as far as it was read. */
 export interface Ahead {
   /** In queue order. */
   readonly claims: readonly QueueEntry[];
-  /** Only keys of another program's longer names were found, so the whole queue has to be read. */
-  readonly isUnclear: boolean;
-  /** There may be more claims to count. */
-  readonly hasMore: boolean;
+  /**
+   * A claim that these do not block may be blocked by others: the answer was full, or had only keys
+   * of another program's longer names.
+   */
+  readonly isPartial: boolean;
 }
 
 export type Verdict =
   | { readonly granted: true }
   /** `behind`: the key that has to go first; `null` when any of several can make room. */
-  | { readonly granted: false; readonly behind: Buffer | null };
+  | { readonly granted: false; readonly behind: string | null };
 
 /**
  * The range to read for a claim. An exclusive claim needs the nearest claim ahead, a shared claim
  * the nearest that is not shared: one key each, however long the queue is. For permits, claims are
  * counted, at most one more than there are permits.
  */
-export function lookAhead(lock: LockKeys, mode: Mode, before: bigint | null, after = 0n): RangeRequest {
+export function lookAhead(lock: LockKeys, mode: Mode, before: bigint | null): RangeRequest {
   const range = {
     key: lock.from,
     range_end: lock.blockingEnd(mode),
@@ -50,8 +43,12 @@ export function lookAhead(lock: LockKeys, mode: Mode, before: bigint | null, aft
     ...(before === null ? {} : { max_create_revision: String(before - 1n) }),
   } as const;
   if (mode.kind !== 'permits') return { ...range, sort_order: 'Descend', limit: 2 };
-  const from = after === 0n ? {} : { min_create_revision: String(after + 1n) };
-  return { ...range, ...from, sort_order: 'Ascend', limit: countMax(mode) };
+  return { ...range, sort_order: 'Ascend', limit: countMax(mode) };
+}
+
+/** The ranges of the claim's own key and of the claims ahead. */
+export function lookRanges({ lock, mode, key }: Claim, revision: bigint): RangeRequest[] {
+  return [{ key, keys_only: true }, lookAhead(lock, mode, revision)];
 }
 
 const countMax = ({ of }: { readonly of: number }): number => Math.min(of + 1, PAGE);
@@ -60,23 +57,20 @@ export function parseAhead(lock: LockKeys, mode: Mode, reply: RangeReply | undef
   const kvs = reply?.kvs ?? [];
   const found = kvs.filter((kv) => !kv.key.equals(own));
   const claims = found.flatMap((kv) => parseEntry(lock, kv) ?? []);
-  if (mode.kind === 'permits') return { claims, isUnclear: false, hasMore: kvs.length >= countMax(mode) };
-  return { claims: claims.reverse(), isUnclear: found.length > 0 && claims.length === 0, hasMore: false };
+  if (mode.kind === 'permits') return { claims, isPartial: kvs.length >= countMax(mode) };
+  return { claims: claims.reverse(), isPartial: found.length > 0 && claims.length === 0 };
 }
 
 export function parseEntry(lock: LockKeys, kv: KeyValue): QueueEntry | null {
   const parsed = lock.parse(kv.key, kv.create_revision);
-  return parsed && { ...parsed, key: kv.key, revision: BigInt(kv.create_revision), lease: kv.lease };
-}
-
-/** Whether one of the claims has a mode that cannot share a queue with this mode. */
-export function hasIncompatible(claims: readonly QueueEntry[], mode: Mode): boolean {
-  return claims.some((claim) => !agree(claim.mode, mode));
+  const [revision, modRevision] = [BigInt(kv.create_revision), BigInt(kv.mod_revision)];
+  return parsed && { ...parsed, key: kv.key, revision, modRevision, lease: kv.lease };
 }
 
 /** Applies the grant rule to a claim of this mode behind these claims. */
 export function judgeBehind(claims: readonly QueueEntry[], mode: Mode): Verdict {
   const verdict = judge([...claims, { mode }], claims.length);
   if (verdict.granted) return verdict;
-  return { granted: false, behind: verdict.behind === null ? null : (claims[verdict.behind]?.key ?? null) };
+  const behind = verdict.behind === null ? undefined : claims[verdict.behind];
+  return { granted: false, behind: behind?.key.toString('latin1') ?? null };
 }

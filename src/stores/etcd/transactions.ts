@@ -4,14 +4,19 @@ import { isDefinite } from '../../util/error-code.ts';
 import { Batch } from '../shared/batch.ts';
 import type { FailureVerdict, Send } from '../shared/batch-options.ts';
 import { ATTEMPT_MS, type Calls } from './calls.ts';
-import type { RangeReply, RangeRequest, TxnReply, TxnRequest } from './client.ts';
-import { isLong, LONG } from './queue.ts';
+import type { KeyValue, RangeReply, RangeRequest, RequestOp, TxnReply, TxnRequest } from './client.ts';
 
 /** By default etcd accepts 128 operations in a transaction, nested operations included. */
 const READS_MAX = 40;
 const WRITES_MAX = 64;
+/** How many keys are read at once. With the longest names and notes they fit into 4 MB. */
+export const PAGE = 500;
+/** Answers with more keys do not share a transaction, because its whole answer must fit too. */
+const SHORT = 16;
 
 export interface ReadResult {
+  /** Whether the comparisons were true. */
+  readonly succeeded: boolean;
   /** The cluster's revision at which the answer was read. */
   readonly revision: bigint;
   readonly term: number;
@@ -19,7 +24,6 @@ export interface ReadResult {
 }
 
 export interface WriteResult extends ReadResult {
-  readonly succeeded: boolean;
   /** When above 1, an earlier attempt whose answer was lost may have taken effect. */
   readonly attempts: number;
 }
@@ -29,14 +33,14 @@ interface Read {
   readonly attemptMs?: number | undefined;
 }
 
-interface Write {
+export interface Write {
   readonly txn: TxnRequest;
   /**
-   * Two writes that share one of these strings are never put into the same transaction. All keys
-   * that a transaction creates have the same create revision, so two new claims of one lock would
-   * have no order.
+   * Two writes with the same one are never put into the same transaction: the key that is written,
+   * or the lock of a new claim. All keys that a transaction creates have the same create revision,
+   * so two new claims of one lock would have no order.
    */
-  readonly conflicts: readonly string[];
+  readonly conflict: Buffer;
   readonly attemptMs?: number;
   /**
    * Once it aborts, the write is not attempted again. The result is still awaited, because the
@@ -49,6 +53,7 @@ interface Write {
 export class Transactions {
   readonly #calls: Calls;
   readonly #reads: Batch<Read, ReadResult>;
+  /** Writes of one tick share a transaction, unless they conflict. */
   readonly writes: Batch<Write, WriteResult>;
 
   constructor(calls: Calls, clock: Clock) {
@@ -56,7 +61,8 @@ export class Transactions {
     const common = {
       clock,
       callsMax: Number.POSITIVE_INFINITY,
-      onFailure: verdictOn,
+      // A refused operation fails the whole transaction, so each operation is then sent by itself.
+      onFailure: (error: unknown) => (isDefinite(error) ? 'alone' : 'fail') as FailureVerdict,
       errors: {
         notSent: () => new StoreError('A transaction was not sent', { applied: 'no' }),
         noAnswer: () => new StoreError('A transaction was not answered', { applied: 'unknown' }),
@@ -67,13 +73,14 @@ export class Transactions {
       ...common,
       itemsMax: READS_MAX,
       send: this.#sendReads,
-      conflicts: ({ ranges }) => (ranges.some(isLong) ? [LONG] : []),
+      isAlone: ({ ranges }) => ranges.some(isLong),
     });
     this.writes = new Batch({
       ...common,
       itemsMax: WRITES_MAX,
       send: this.#sendWrites,
-      conflicts: (op) => op.conflicts,
+      conflicts: ({ conflict }) => [conflict.toString('latin1')],
+      isAlone: ({ txn }) => [...txn.success, ...txn.failure].some(readsLong),
     });
   }
 
@@ -82,16 +89,26 @@ export class Transactions {
     return this.#reads.add({ ranges, attemptMs });
   }
 
+  /**
+   * All keys of a range, page by page, in the order of the keys. A key that is created meanwhile may
+   * be missing.
+   */
+  async *keys(from: Buffer, end: Buffer, keysOnly: boolean): AsyncGenerator<KeyValue, void, undefined> {
+    for (let key = from; ; ) {
+      const { ranges } = await this.read([{ key, range_end: end, limit: PAGE, keys_only: keysOnly }]);
+      const kvs = ranges[0]?.kvs ?? [];
+      yield* kvs;
+      const last = kvs.at(-1);
+      if (last === undefined || kvs.length < PAGE) return;
+      key = Buffer.concat([last.key, Buffer.from([0])]);
+    }
+  }
+
   readonly #sendReads: Send<Read, ReadResult> = async (ops) => {
     const success = ops.flatMap(({ ranges }) => ranges.map((range) => ({ request_range: range })));
-    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops), () => true);
-    const all = rangesOf(reply);
-    let next = 0;
-    return ops.map(({ ranges }) => {
-      const own = all.slice(next, next + ranges.length);
-      next += ranges.length;
-      return { value: { ...seenIn(reply), ranges: own } };
-    });
+    const { reply } = await this.#calls.txn({ compare: [], success, failure: [] }, shortest(ops));
+    const all = resultOf(reply, reply);
+    return ops.map(({ ranges }) => ({ value: { ...all, ranges: all.ranges.splice(0, ranges.length) } }));
   };
 
   readonly #sendWrites: Send<Write, WriteResult> = async (ops) => {
@@ -102,32 +119,24 @@ export class Transactions {
       : { compare: [], success: ops.map(({ txn }) => ({ request_txn: txn })), failure: [] };
     const isWanted = (): boolean => ops.some(({ signal }) => signal?.aborted !== true);
     const { reply, attempts } = await this.#calls.txn(outer, shortest(ops), isWanted);
-    const seen = seenIn(reply);
     const replies = alone ? [reply] : reply.responses.map((response) => response.response_txn);
-    return replies.map((inner) => ({
-      value: {
-        ...seen,
-        attempts,
-        succeeded: inner?.succeeded === true,
-        ranges: inner == null ? [] : rangesOf(inner),
-      },
-    }));
+    return replies.map((inner) => ({ value: { ...resultOf(reply, inner), attempts } }));
   };
 }
 
-/** A refused operation fails the whole transaction, so each operation is then sent by itself. */
-function verdictOn(error: unknown): FailureVerdict {
-  return isDefinite(error) ? 'alone' : 'fail';
-}
+const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT;
+
+const readsLong = (op: RequestOp): boolean => 'request_range' in op && isLong(op.request_range);
 
 const shortest = (ops: readonly (Read | Write)[]): number =>
   Math.min(...ops.map((op) => op.attemptMs ?? ATTEMPT_MS));
 
-function seenIn(reply: TxnReply): { revision: bigint; term: number } {
-  return { revision: BigInt(reply.header.revision), term: Number(reply.header.raft_term) };
-}
-
-/** The answers to range requests, in order. The other answers are not needed. */
-function rangesOf(reply: TxnReply): RangeReply[] {
-  return reply.responses.flatMap(({ response_range }) => (response_range == null ? [] : [response_range]));
+/** `ranges`: the answers to range requests, in order. The other answers are not needed. */
+function resultOf({ header }: TxnReply, inner: TxnReply | null | undefined) {
+  return {
+    revision: BigInt(header.revision),
+    term: Number(header.raft_term),
+    succeeded: inner?.succeeded === true,
+    ranges: (inner?.responses ?? []).flatMap(({ response_range }) => response_range ?? []),
+  };
 }

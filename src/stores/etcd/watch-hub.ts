@@ -22,43 +22,16 @@ const SILENT_MS = 5_000;
 /** How long an unused stream stays open for the next waiter. An open stream keeps the process alive. */
 const IDLE_MS = 500;
 
-class Entry implements Watching {
+interface Entry {
   readonly range: WatchRange;
   readonly fire: () => void;
-  readonly armed: Promise<void>;
   from: bigint;
-  watchId: string | null = null;
-  isCancelled = false;
-  isArmed = false;
-  arm: () => void = () => {};
-  fail: (error: Error) => void = () => {};
-  readonly #onCancel: (entry: Entry) => void;
-
-  constructor(range: WatchRange, fire: () => void, onCancel: (entry: Entry) => void) {
-    this.range = range;
-    this.from = range.from;
-    this.fire = fire;
-    this.#onCancel = onCancel;
-    this.armed = new Promise((resolve, reject) => {
-      this.arm = resolve;
-      this.fail = reject;
-    });
-    this.armed.catch(() => {});
-  }
-
-  cancel(): void {
-    if (this.isCancelled) return;
-    this.isCancelled = true;
-    this.arm();
-    this.#onCancel(this);
-  }
-
-  get request(): object {
-    const { key, range_end, puts } = this.range;
-    const filters = puts ? [] : ['Noput'];
-    const range = range_end === undefined ? { key } : { key, range_end };
-    return { create_request: { ...range, start_revision: String(this.from), filters } };
-  }
+  watchId: string | null;
+  isCancelled: boolean;
+  isArmed: boolean;
+  /** These settle the promise that the server watches. */
+  arm: () => void;
+  fail: (error: Error) => void;
 }
 
 /**
@@ -93,41 +66,46 @@ export class WatchHub {
   }
 
   add(range: WatchRange, fire: () => void): Watching {
-    const entry = new Entry(range, fire, (cancelled) => this.#drop(cancelled));
+    const none = (): void => {};
+    const state = { from: range.from, watchId: null, isCancelled: false, isArmed: false };
+    const entry: Entry = { range, fire, ...state, arm: none, fail: none };
+    const armed = new Promise<void>((resolve, reject) => {
+      entry.arm = resolve;
+      entry.fail = reject;
+    });
+    armed.catch(() => {});
     // A claim that was pending when the store closed must not wait for the watch for ever.
-    if (this.#isClosed) entry.cancel();
+    if (this.#isClosed) entry.arm();
     else {
       this.#entries.add(entry);
       if (this.#stream !== null) this.#create(entry);
       else void this.#subscription.start();
     }
-    return entry;
+    return { armed, cancel: () => this.#cancel(entry) };
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const entry of [...this.#entries]) entry.cancel();
+    for (const entry of [...this.#entries]) this.#cancel(entry);
     void this.#subscription.close();
   }
 
   #open(events: ConnectionEvents<WatchReply>): SubscribedConnection {
-    let stream: Stream<object, WatchReply> | null = null;
     let isClosed = false;
     let onAlive = (): void => {};
     const end = (): void => events.onEnd();
     const silence = this.#clock.startTimer(SILENT_MS, end);
-    this.#calls.watch().then((opened) => {
-      stream = opened;
-      opened.on('error', end);
-      opened.on('end', end);
-      if (isClosed) return opened.cancel();
-      opened.on('data', (reply) => {
+    this.#calls.watch().then((stream) => {
+      stream.on('error', end);
+      stream.on('end', end);
+      if (isClosed) return stream.cancel();
+      stream.on('data', (reply) => {
         silence.cancel();
         onAlive();
         events.onUp();
         events.onMessage(reply);
       });
-      this.#stream = opened;
+      this.#stream = stream;
       this.#endStream = end;
       for (const entry of this.#entries) this.#create(entry);
     }, end);
@@ -135,23 +113,26 @@ export class WatchHub {
       close: () => {
         isClosed = true;
         silence.cancel();
+        this.#stream?.cancel();
         this.#stream = null;
         this.#creating = [];
         this.#byId.clear();
         for (const entry of this.#entries) entry.watchId = null;
-        stream?.cancel();
       },
       checkAlive: () =>
         new Promise<void>((resolve) => {
           onAlive = resolve;
-          stream?.write({ progress_request: {} });
+          this.#stream?.write({ progress_request: {} });
         }),
     };
   }
 
   #create(entry: Entry): void {
     this.#creating.push(entry);
-    this.#stream?.write(entry.request);
+    const { key, range_end, puts } = entry.range;
+    const range = range_end === undefined ? { key } : { key, range_end };
+    const filters = puts ? [] : ['Noput'];
+    this.#stream?.write({ create_request: { ...range, start_revision: String(entry.from), filters } });
   }
 
   #onReply(reply: WatchReply): void {
@@ -195,7 +176,10 @@ export class WatchHub {
     else this.#create(entry);
   }
 
-  #drop(entry: Entry): void {
+  #cancel(entry: Entry): void {
+    if (entry.isCancelled) return;
+    entry.isCancelled = true;
+    entry.arm();
     this.#entries.delete(entry);
     if (entry.watchId !== null && this.#byId.delete(entry.watchId))
       this.#stream?.write({ cancel_request: { watch_id: entry.watchId } });
