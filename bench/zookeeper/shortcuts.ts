@@ -1,9 +1,8 @@
 import { createLocks } from '../../src/index.ts';
 import type { ClaimRequest, Store } from '../../src/store/store.ts';
-import { EmptyLocks } from '../../src/stores/zookeeper/empty-locks.ts';
+import { Claim } from '../../src/stores/zookeeper/claim.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { QueueShortcuts } from '../../src/stores/zookeeper/queue-shortcuts.ts';
-import { SharedReads } from '../../src/stores/zookeeper/transactions.ts';
+import { QueueReads } from '../../src/stores/zookeeper/transactions.ts';
 import type { Ensemble } from '../../test/support/servers/zookeeper.ts';
 import { median, report } from '../etcd/measure.ts';
 import { connect } from './contenders.ts';
@@ -66,40 +65,10 @@ async function enterOneByOne(store: Store, crowd: readonly ClaimRequest[]): Prom
   for (const request of crowd) await enter(store, [request]);
 }
 
-const another = (request: ClaimRequest): ClaimRequest => ({ ...request, id: `${request.id}-another` });
-
 let names = 0;
 const freshName = (): string => `shortcut-${process.pid}-${names++}`;
 
 const SHORTCUTS: readonly Shortcut[] = [
-  {
-    name: 'the next position of an empty queue is its front: 100 tasks on 100 names',
-    rounds: 7,
-    measure: (address) =>
-      withStore(address, async (store) => {
-        const locks = createLocks(store);
-        const prefix = freshName();
-        const use = async (n: number): Promise<void> => {
-          const lock = locks.mutex(`${prefix}-${n}`);
-          for (let round = 0; round < 15; round += 1) await (await lock.acquire()).release();
-        };
-        const all = (): Promise<unknown> => Promise.all(Array.from({ length: 100 }, (_, n) => use(n)));
-        await all();
-        return await timed(all);
-      }),
-    switchOff: () => replace(EmptyLocks.prototype, { take: () => null, toWatch: () => null }),
-  },
-  {
-    name: `refused behind a claim of this store: ${SERVED} claims enter one by one behind ${CROWD}`,
-    rounds: 5,
-    measure: (address) =>
-      withStore(address, async (store) => {
-        const crowd = crowdOf(freshName());
-        await enter(store, crowd);
-        return await timed(() => enterOneByOne(store, crowd.slice(0, SERVED).map(another)));
-      }),
-    switchOff: () => replace(QueueShortcuts.prototype, { ownClaimAhead: () => null }),
-  },
   {
     name: `the claim ahead is still there: ${SERVED} of ${CROWD} claims ask again one by one`,
     rounds: 5,
@@ -109,7 +78,7 @@ const SHORTCUTS: readonly Shortcut[] = [
         await enter(store, crowd);
         return await timed(() => enterOneByOne(store, crowd.slice(-SERVED)));
       }),
-    switchOff: () => replace(QueueShortcuts.prototype, { isStillBehind: async () => false }),
+    switchOff: () => replace(Claim.prototype, { isStillBehind: async () => false }),
   },
   {
     name: `next behind a known holder: ${SERVED} handoffs with ${CROWD} waiting`,
@@ -142,10 +111,10 @@ const SHORTCUTS: readonly Shortcut[] = [
         await ended;
         return ms;
       }),
-    switchOff: () => replace(QueueShortcuts.prototype, { isNext: async () => false }),
+    switchOff: () => replace(Claim.prototype, { isNext: async () => false }),
   },
   {
-    name: 'reads of one tick are shared: 50 claims enter a queue',
+    name: 'reads of one queue are shared: 50 claims enter a queue',
     rounds: 9,
     measure: (address) =>
       withStore(address, (store) =>
@@ -154,9 +123,11 @@ const SHORTCUTS: readonly Shortcut[] = [
         }),
       ),
     switchOff: () =>
-      replace(SharedReads.prototype, {
-        ask(this: SharedReads<unknown>, lock: string) {
-          return this.read(lock);
+      replace(QueueReads.prototype, {
+        ask(this: QueueReads, lock: string) {
+          const answer = this.read(lock);
+          answer.catch(() => {});
+          return answer;
         },
       }),
   },

@@ -11,13 +11,10 @@ import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, STEADY, startEnsemble } from '../support/servers/zookeeper.ts';
 import { later, until } from '../support/waiting/eventually.ts';
 
-/**
- * A claim that gets the very next position of an empty queue is alone, and does not read the queue.
- */
+/** A queue that is empty, almost full, or whose lock node is created again. */
 const CONNECTED = 3;
 const PERSISTENT = 0;
 const EPHEMERAL_SEQUENTIAL = 3;
-/** After this many uses by one process, the lock node is watched, and the shortcut applies. */
 const USES = 3;
 
 const atTheEnd = cleanups();
@@ -68,7 +65,7 @@ async function makeAnew(name: string, others: number): Promise<string[]> {
 }
 
 describe.concurrent('a lock that one process uses repeatedly', () => {
-  it('costs one create and one delete each time', async () => {
+  it('costs one create, one read and one delete each time', async () => {
     const { client, count } = counted(ensemble.client({ sessionMs: 5_000 }));
     const locks = open(client);
     await use(locks, 'again', USES);
@@ -79,7 +76,7 @@ describe.concurrent('a lock that one process uses repeatedly', () => {
     expect(count.removes - before.removes).toBe(50);
     // Heartbeats, of which there are more on a slow machine.
     const seconds = (performance.now() - startedMs) / 1_000;
-    expect(count.reads - before.reads).toBeLessThan(10 + 2 * seconds);
+    expect(count.reads - before.reads).toBeLessThan(60 + 2 * seconds);
     expect(count.transactions - before.transactions).toBeLessThan(3 + seconds);
   });
 

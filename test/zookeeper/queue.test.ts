@@ -20,6 +20,7 @@ describe('a claim that is in the queue twice', () => {
     const queue = new Queue(['a~2__lock__0000000003', 'a~2__lock__0000000002', 'a~1__lock__0000000001']);
     expect(queue.indexOf('a', '2')).toBe(1);
     expect(queue.indexOf('a', '3')).toBe(-1);
-    expect(queue.hasDuplicates('a')).toBe(true);
+    expect(queue.withId('a').map(({ position }) => position)).toEqual([1, 2, 3]);
+    expect(queue.withId('b')).toEqual([]);
   });
 });

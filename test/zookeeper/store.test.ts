@@ -5,6 +5,7 @@ import { createLocks, type Locks, openLocks } from '../../src/index.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { permits, request } from '../../src/testing/store-case.ts';
 import { nodesOf, terms } from '../faults/zookeeper/support/witness.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, STEADY, startEnsemble } from '../support/servers/zookeeper.ts';
@@ -229,6 +230,31 @@ describe.concurrent('watches', () => {
     expect(lists - before).toBe(0);
     expect(await store.release(holder)).toBe(true);
     expect((await store.claim(next)).granted).toBe(true);
+  });
+
+  it('a permit that is released before the waiter watches the queue wakes the waiter', async () => {
+    // The same member, because another one may lag behind, and would report the release to the watch.
+    const address = ensemble.members[0]?.address ?? '';
+    const client = ensemble.client({ address, sessionMs: 5_000 });
+    const [holder, waiting] = [openStore(ensemble.client({ address, sessionMs: 5_000 })), openStore(client)];
+    const terms = { mode: permits(1, 1), wait: true };
+    const [held, wanted] = [request('in-between', terms), request('in-between', terms)];
+    expect((await holder.claim(held)).granted).toBe(true);
+    let released: Promise<boolean> | undefined;
+    const getChildren = client.getChildren.bind(client) as (...args: unknown[]) => void;
+    client.getChildren = (...args: unknown[]): void => {
+      const isFirstWatch = typeof args[1] === 'function' && released === undefined;
+      if (!isFirstWatch) getChildren(...args);
+      else released = holder.release(held).finally(() => getChildren(...args));
+    };
+    let woken = 0;
+    const wake = (): void => {
+      woken += 1;
+    };
+    expect((await waiting.claim(wanted, undefined, { wake })).granted).toBe(false);
+    expect(await released).toBe(true);
+    await until('the waiter was not woken', () => woken > 0, 5_000);
+    expect((await waiting.claim(wanted)).granted).toBe(true);
   });
 
   it('a released permit wakes the first waiter, not all of them', async () => {

@@ -9,6 +9,7 @@ import {
   CREATE,
   type MultiResult,
   type RawClient,
+  STATE,
   type Stat,
   type Transaction,
   type Watcher,
@@ -34,6 +35,8 @@ export class Calls {
   readonly #raw: RawClient;
   readonly #clock: Clock;
   readonly #onReply: OnReply;
+  /** Rejects the reads that have no answer yet. */
+  readonly #reads = new Set<() => void>();
 
   constructor(client: PatchedClient, clock: Clock, onReply: OnReply) {
     this.#client = client;
@@ -91,32 +94,17 @@ export class Calls {
 
   /** The transaction that created the node; `null`: the connected member has no such node. */
   async exists(path: string, watcher?: Watcher): Promise<bigint | null> {
-    const stat = await this.#stat(path, watcher);
+    const stat = await this.#call<Stat | null>(false, (settle) => this.#raw.exists(path, watcher, settle));
     return stat == null ? null : stat.czxid.readBigInt64BE();
-  }
-
-  /** The number of children of a node, and the last transaction that added or removed one. */
-  async countChildren(path: string, watcher?: Watcher): Promise<{ count: number; zxid: bigint }> {
-    const stat = await this.#stat(path, watcher);
-    if (stat == null) return { count: 0, zxid: 0n };
-    return { count: stat.numChildren, zxid: stat.pzxid.readBigInt64BE() };
-  }
-
-  #stat(path: string, watcher: Watcher | undefined): Promise<Stat | null> {
-    return this.#call(false, (settle) => this.#raw.exists(path, watcher, settle));
   }
 
   /** `null`: there is no such node. */
   async getData(path: string): Promise<{ text: string; zxid: bigint } | null> {
     try {
-      return await this.#call(false, (settle) =>
-        this.#raw.getData(path, (error, data, stat) =>
-          settle(
-            error,
-            error ? NOTHING : { text: data?.toString() ?? '', zxid: stat.czxid.readBigInt64BE() },
-          ),
-        ),
+      const [data, stat] = await this.#call<readonly [Buffer | undefined, Stat]>(false, (settle) =>
+        this.#raw.getData(path, (error, text, about) => settle(error, [text, about])),
       );
+      return { text: data?.toString() ?? '', zxid: stat.czxid.readBigInt64BE() };
     } catch (error) {
       if (isNoNode(error)) return null;
       throw error;
@@ -150,16 +138,42 @@ export class Calls {
     return true;
   }
 
+  /**
+   * The connection is over. The client does not call back for a reply that it could not read, and
+   * others wait for a read to end.
+   */
+  dropReads(): void {
+    for (const drop of [...this.#reads]) drop();
+  }
+
   #call<T>(
     isWrite: boolean,
     send: (settle: (error: ClientError | null | undefined, result: T) => void) => void,
   ): Promise<T> {
+    // The client would keep the request and send it after the next connect, or drop it without an
+    // answer when the session has expired.
+    if (this.#raw.getState().code !== STATE.connected)
+      return Promise.reject(
+        new StoreError('The connection was lost before this was sent', { applied: 'no' }),
+      );
     const sent = instant(this.#clock);
     this.#client.onRequest();
     return new Promise<T>((resolve, reject) => {
+      let isOver = false;
+      const end = (): boolean => {
+        if (isOver) return false;
+        isOver = true;
+        this.#reads.delete(drop);
+        this.#client.onReply();
+        return true;
+      };
+      const drop = (): void => {
+        if (end()) reject(new StoreError('The connection was lost', { applied: 'unknown' }));
+      };
+      if (!isWrite) this.#reads.add(drop);
       try {
         send((error, result) => {
-          this.#client.onReply();
+          if (!end()) return;
           if (!error) {
             this.#onReply(sent, isWrite);
             resolve(result);
@@ -169,7 +183,7 @@ export class Calls {
           reject(failureOf(error));
         });
       } catch (error) {
-        this.#client.onReply();
+        end();
         reject(
           new StoreError(`The client refused the request: ${String(error)}`, { cause: error, applied: 'no' }),
         );
@@ -177,8 +191,6 @@ export class Calls {
     });
   }
 }
-
-const NOTHING = { text: '', zxid: 0n };
 
 function failureOf(error: ClientError): StoreError {
   // The end of a session removes whatever the request may have created.

@@ -1,6 +1,7 @@
 import { AheadWatch, type QueueWatches } from '../shared/ahead-watch.ts';
 import { ClaimMap } from '../shared/claim-map.ts';
 import type { Claim } from './claim.ts';
+import type { NodeName } from './node-name.ts';
 
 /**
  * A waiting claim watches the one node ahead, or the children of the lock node. A watch on a node
@@ -15,34 +16,28 @@ const queueWatches = (table: ClaimTable): QueueWatches<Claim> => ({
       if (isGone) fire();
       else table.wakeWaiters(claim.lock);
     }),
-  queue: ({ session, lock }, _since, fire) => session.watches.children(lock, () => fire()),
+  queue: ({ session, lock }, _since, fire) => {
+    const watching = session.watches.children(lock, () => fire());
+    // A change since the refusal is not reported, so the claim asks once more.
+    watching.armed.then(fire, () => {});
+    return watching;
+  },
   queueOf: ({ lock }) => lock,
   isAhead: (a, b) => ((a.position - b.position) | 0) < 0,
 });
 
 /** The claims of this store that are or may be in a queue, and the watches of those that wait. */
 export class ClaimTable extends ClaimMap<Claim> {
-  readonly #byPosition = new Map<string, Claim>();
   readonly watch = new AheadWatch<Claim>(queueWatches(this));
 
-  /** The claim waits at its queue position. */
-  addPosition(claim: Claim): void {
-    const key = positionKey(claim, claim.position);
-    if (claim.positionKey === key) return;
-    this.#removePosition(claim);
-    claim.positionKey = key;
-    this.#byPosition.set(key, claim);
-  }
-
-  /** The claim of this store that waited right ahead of this one. It may hold the lock by now. */
-  ahead(claim: Claim): Claim | null {
-    const found = this.#byPosition.get(positionKey(claim, (claim.position - 1) | 0));
-    return found?.node != null && found.session === claim.session ? found : null;
+  /** The claim of this node, if it is one of this store. */
+  atNode(name: string, { id, node }: NodeName): Claim | null {
+    const claim = this.get({ name, id });
+    return claim?.node === node ? claim : null;
   }
 
   remove(claim: Claim): void {
     if (!this.delete(claim)) return;
-    this.#removePosition(claim);
     // The claim behind may refer to this one. Without this line it would keep a whole chain of
     // removed claims in memory.
     claim.claimAhead = null;
@@ -56,12 +51,4 @@ export class ClaimTable extends ClaimMap<Claim> {
   wakeWaiters(lock: string): void {
     for (const claim of this) if (claim.lock === lock && !claim.isGranted) claim.waiter?.wake();
   }
-
-  #removePosition(claim: Claim): void {
-    if (claim.positionKey === null) return;
-    if (this.#byPosition.get(claim.positionKey) === claim) this.#byPosition.delete(claim.positionKey);
-    claim.positionKey = null;
-  }
 }
-
-const positionKey = ({ lock }: Claim, position: number): string => `${lock}\n${position}`;

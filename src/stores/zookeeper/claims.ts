@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
-import type { ClaimOutcome, ClaimRequest } from '../../store/store.ts';
+import type { ClaimOutcome, ClaimRef, ClaimRequest } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
 import {
   asUnknownIfStanding,
@@ -13,55 +13,42 @@ import { isNoNode } from './calls.ts';
 import type { Claim } from './claim.ts';
 import type { ClaimTable } from './claim-table.ts';
 import type { LocksTree } from './locks-tree.ts';
-import { nodePrefix } from './node-name.ts';
-import { Queue } from './queue.ts';
-import { QueueShortcuts } from './queue-shortcuts.ts';
-import type { Removal } from './removal.ts';
-import type { Count } from './transactions.ts';
+import { type NodeName, nodePrefix } from './node-name.ts';
+import type { Queue } from './queue.ts';
+import type { Session } from './session.ts';
 
 /** How soon a waiting claim asks again while it has no watch. */
 const POLL_MS = 1_000;
 /** How soon a watched claim asks again. The interval grows with the number of claims of the store. */
 const ASK_AGAIN_MS = { min: 10_000, max: 60_000, each: 10 };
 
-/** The steps of `claim`: entering the queue, asking again, and recovering from a lost reply. */
+/** The steps of a claim and a release, also those that recover from a lost reply. */
 export class Claims {
   readonly #clock: Clock;
   readonly #tree: LocksTree;
   readonly #table: ClaimTable;
-  readonly #removal: Removal;
   readonly #queueMax: number;
-  readonly #shortcuts: QueueShortcuts;
 
-  constructor(clock: Clock, tree: LocksTree, table: ClaimTable, removal: Removal, queueMax: number) {
+  constructor(clock: Clock, tree: LocksTree, table: ClaimTable, queueMax: number) {
     this.#clock = clock;
     this.#tree = tree;
     this.#table = table;
-    this.#removal = removal;
     this.#queueMax = queueMax;
-    this.#shortcuts = new QueueShortcuts(table, queueMax);
   }
 
   /** `null`: the claim is not in the queue. */
   async askAgain(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
-    // The reply to its create was lost. Its node is found by the id and the session.
-    if (claim.node === null && !(await this.#removal.find(claim))) return null;
-    const { transactions } = claim.session;
+    const { session, lock } = claim;
     if (claim.isGranted) {
-      const { isThere } = await transactions.check(claim.path, null);
-      if (isThere) return this.#grant(claim, sent, claim.isFirst);
+      if (await session.transactions.check(claim.path)) return this.#grant(claim, sent);
     } else {
-      if (request.wait && (await this.#shortcuts.isStillBehind(claim)))
-        return await this.#refuse(claim, claim.behind);
-      // Ahead of a reader there may be other readers, which may stay longer than this one.
-      if (await this.#shortcuts.isNext(claim))
-        return this.#grant(claim, sent, claim.mode.kind === 'exclusive');
-      // The check and the read are sent together and answered in order, so the queue is not older
-      // than the check.
-      const { isThere, queue } = await transactions.check(claim.path, claim.lock);
-      if (isThere && queue !== null) return await this.#judge(claim, request, sent, await queue, false);
+      if (request.wait && (await claim.isStillBehind())) return await this.#refuse(claim, claim.behind);
+      if (await claim.isNext()) return this.#grant(claim, sent);
+      const queue = await session.transactions.read(lock);
+      // The reply to its create was lost if it has no node. It was not checked then.
+      if (queue !== null) return await this.#judge(claim, request, sent, queue, claim.node === null);
     }
-    claim.restartIn(claim.session);
+    claim.restartIn(session);
     return null;
   }
 
@@ -69,10 +56,10 @@ export class Claims {
   async isGrantedNow(claim: Claim): Promise<boolean> {
     const { session, lock, id } = claim;
     if (claim.isGranted || claim.fence === null || session.isOver) return claim.isGranted;
-    const queue = await this.#removal.read(session, lock);
+    const queue = await session.transactions.read(lock);
     const at = queue?.indexOf(id, session.id) ?? -1;
     if (queue === null || at < 0 || !judge(queue.claims, at).granted) return false;
-    this.#setGranted(claim, at === 0);
+    this.#setGranted(claim);
     return true;
   }
 
@@ -90,38 +77,18 @@ export class Claims {
     // A claim that was evicted may enter again in another mode.
     claim.mode = request.mode;
     claim.fenceAbove = request.fenceAbove;
-    const prefix = nodePrefix(id, session.id, claim.mode);
+    const entry = {
+      lock,
+      prefix: nodePrefix(id, session.id, claim.mode),
+      data: Buffer.from(request.note),
+      acl: this.#tree.acl,
+    };
     this.#table.add(claim);
-    const { emptyLocks, connectionCount } = session;
-    const empty = emptyLocks.take(lock);
-    claim.lockNode = emptyLocks.nodeOf(lock);
-    const isLikelyAlone = empty?.isLikely === true;
     try {
-      const data = Buffer.from(request.note);
-      const entered = await session.transactions.entries.add({
-        lock,
-        prefix,
-        data,
-        acl: this.#tree.acl,
-        isLikelyAlone,
-      });
-      const node = entered.path.slice(lock.length + 1);
-      claim.node = node;
-      claim.position = Number(node.slice(prefix.length));
-      claim.fence = entered.zxid;
-      if (empty !== null && emptyLocks.isAlone(empty, claim.position)) {
-        if (!(await this.#hasFence(claim))) return null;
-        return this.#grant(claim, sent, true);
-      }
-      const counted = await (entered.counted ?? session.transactions.count(lock));
-      // The queue has not changed since the create, so the watched lock node is the one that gave
-      // the queue position.
-      if (counted.zxid === entered.zxid) claim.lockNode ??= counted.lockNode;
-      // After a lost connection, a client that repeats requests may have created the claim twice.
-      const isOnce = session.connectionCount === connectionCount;
-      const ahead = isOnce ? this.#shortcuts.ownClaimAhead(claim, request, counted) : null;
-      if (ahead !== null) return await this.#refuse(claim, ahead.node);
-      return await this.#judge(claim, request, sent, await this.#queueOf(claim, counted), true);
+      const { path, zxid, queue } = await session.transactions.entries.add(entry);
+      claim.node = path.slice(lock.length + 1);
+      claim.fence = zxid;
+      return await this.#judge(claim, request, sent, await queue, true);
     } catch (error) {
       if (isNoNode(error) && claim.node === null) {
         this.#table.remove(claim);
@@ -134,10 +101,40 @@ export class Claims {
     }
   }
 
-  /** A claim that is alone in the queue knows that from the count. */
-  async #queueOf({ session, lock, node, fence }: Claim, { count, zxid }: Count): Promise<Queue> {
-    if (count === 1 && zxid === fence && node !== null) return new Queue([node]);
-    return await session.transactions.read(lock);
+  /** Resolves to whether this call removed the claim. After a failure, the claim stays in the table. */
+  async release(claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
+    const { session, lock, id } = claim;
+    claim.isLeaving = true;
+    let isRemoved = false;
+    try {
+      if (!session.isUsable) await session.ready(signal);
+      if (claim.node === null) {
+        // The reply to its create was lost. Its node is found by the id and the session.
+        const queue = await session.transactions.read(lock);
+        claim.node = queue?.claims[queue.indexOf(id, session.id)]?.node ?? null;
+      }
+      if (claim.node !== null) {
+        isRemoved = await session.transactions.remove(claim.path);
+        this.#tree.clean(session, lock);
+      }
+    } catch (error) {
+      // The node ends with the session.
+      if (!session.isOver) throw error;
+    }
+    claim.isRemoved = isRemoved;
+    this.#table.remove(claim);
+    return isRemoved;
+  }
+
+  /** Removes every node with that id, also nodes of other processes. */
+  async evict(session: Session, ref: ClaimRef): Promise<boolean> {
+    const lock = this.#tree.lock(ref.name);
+    const queue = await session.transactions.read(lock);
+    const found = queue?.withId(ref.id) ?? [];
+    const removed = await Promise.all(
+      found.map(({ node }) => session.transactions.remove(`${lock}/${node}`)),
+    );
+    return removed.includes(true);
   }
 
   /** A claim that may be in the queue stays in the table, so that it can be found and released. */
@@ -155,7 +152,7 @@ export class Claims {
     queue: Queue,
     isNew: boolean,
   ): Promise<ClaimOutcome | null> {
-    const { session, id } = claim;
+    const { session, lock, id } = claim;
     const at = queue.indexOf(id, session.id);
     const own = queue.claims[at];
     if (own === undefined) {
@@ -163,19 +160,25 @@ export class Claims {
       return null;
     }
     // Of a claim that was created twice, the first node counts.
-    if (claim.node !== null && claim.node !== own.node) claim.fence = null;
+    if (claim.node !== own.node) {
+      claim.fence = null;
+      claim.behind = null;
+      claim.claimAhead = null;
+    }
     claim.node = own.node;
     claim.position = own.position;
-    this.#removal.removeDuplicates(claim, queue);
+    // The others were created twice, or in an earlier session.
+    for (const each of queue.withId(id))
+      if (each !== own) session.transactions.remove(`${lock}/${each.node}`).catch(() => {});
     if (isNew) await this.#checkQueue(claim, request, queue, at);
     if (!(await this.#hasFence(claim))) return null;
     const verdict = judge(queue.claims, at);
-    if (verdict.granted) return this.#grant(claim, sent, at === 0);
+    if (verdict.granted) return this.#grant(claim, sent);
     if (request.wait) {
-      const behind = verdict.behind === null ? null : (queue.claims[verdict.behind]?.node ?? null);
+      const behind = verdict.behind === null ? null : (queue.claims[verdict.behind] ?? null);
       return await this.#refuse(claim, behind);
     }
-    await this.#removal.withdraw(claim);
+    await this.#withdraw(claim);
     return { granted: false, retryAfterMs: null };
   }
 
@@ -184,7 +187,7 @@ export class Claims {
     const present = checkCompatible(queue.claims, at);
     const isFull = wait && isOverBound(queue.claims, at, this.#queueMax);
     if (present === null && !isFull) return;
-    await this.#removal.withdraw(claim);
+    await this.#withdraw(claim);
     if (present !== null) throw new ModeMismatchError(name, mode, present);
     throw new QueueFullError(name, this.#queueMax);
   }
@@ -198,34 +201,41 @@ export class Claims {
     }
     const refusal = checkFence(claim.fence, claim.fenceAbove, 'The ZooKeeper transaction');
     if (refusal === null) return true;
-    await this.#removal.withdraw(claim);
+    await this.#withdraw(claim);
     throw refusal;
   }
 
-  /** `isFirst`: nothing is ahead of the claim in its queue. */
-  #grant(claim: Claim, sent: Instant, isFirst: boolean): ClaimOutcome {
+  /** Removes a claim that must not stay. After an unknown outcome the claim may still exist. */
+  async #withdraw(claim: Claim): Promise<void> {
+    claim.isLeaving = true;
+    try {
+      await claim.session.transactions.remove(claim.path);
+    } catch (error) {
+      throw new StoreError('A claim could not be withdrawn', { cause: error, applied: 'unknown' });
+    }
+    this.#table.remove(claim);
+  }
+
+  #grant(claim: Claim, sent: Instant): ClaimOutcome {
     const validForMs = claim.session.leftMs(sent);
     if (validForMs <= 0)
       throw new StoreError('The session was not confirmed in time', { applied: 'unknown' });
-    claim.claimAhead = null;
-    this.#setGranted(claim, isFirst);
+    this.#setGranted(claim);
     return { granted: true, fence: claim.fence ?? 0n, validForMs };
   }
 
-  #setGranted(claim: Claim, isFirst: boolean): void {
-    if (!claim.isGranted) claim.grantedAtMs = this.#clock.monotonicMs();
-    claim.isGranted = true;
-    claim.isFirst = isFirst;
+  #setGranted(claim: Claim): void {
+    claim.claimAhead = null;
+    claim.grantedAtMs ??= this.#clock.monotonicMs();
     this.#table.watch.end(claim);
   }
 
   /** Arms the watch, then refuses. `behind`: the node that has to go first; `null`: any of several. */
-  async #refuse(claim: Claim, behind: string | null): Promise<ClaimOutcome> {
+  async #refuse(claim: Claim, behind: NodeName | null): Promise<ClaimOutcome> {
     claim.behind = behind;
-    claim.claimAhead = behind === null ? null : this.#table.ahead(claim);
+    claim.claimAhead = behind === null ? null : this.#table.atNode(claim.name, behind);
     claim.isAheadGone = false;
-    this.#table.addPosition(claim);
-    await this.#table.watch.arm(claim, behind, 0n);
+    await this.#table.watch.arm(claim, behind?.node ?? null, 0n);
     if (!this.#table.watch.isWatched(claim)) return { granted: false, retryAfterMs: POLL_MS };
     const { min, max, each } = ASK_AGAIN_MS;
     // A random part, so that claims that came together do not ask again together.

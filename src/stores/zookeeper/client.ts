@@ -8,8 +8,6 @@ export type Callback<T> = (error: ClientError | null | undefined, result: T) => 
 /** The client library represents numbers of 64 bits as buffers of eight bytes. */
 export interface Stat {
   readonly czxid: Buffer;
-  readonly pzxid: Buffer;
-  readonly numChildren: number;
 }
 
 /** Receives the event of a watched node. */
@@ -27,9 +25,6 @@ export interface AclEntry {
 export interface MultiResult {
   /** The path of a created node. */
   readonly path?: string;
-  /** -1: the operation failed with the code `err`. */
-  readonly type?: number;
-  readonly err?: number;
 }
 
 export interface Transaction {
@@ -73,15 +68,8 @@ export interface RawClient {
   ): void;
   getACL(path: string, callback: Callback<readonly AclEntry[]>): void;
   setData(path: string, data: Buffer, callback: Callback<Stat>): void;
-  getChildren(
-    path: string,
-    callback: (error: ClientError | null | undefined, children: readonly string[], stat: Stat) => void,
-  ): void;
-  getChildren(
-    path: string,
-    watcher: Watcher | undefined,
-    callback: (error: ClientError | null | undefined, children: readonly string[], stat: Stat) => void,
-  ): void;
+  getChildren(path: string, callback: Callback<readonly string[]>): void;
+  getChildren(path: string, watcher: Watcher | undefined, callback: Callback<readonly string[]>): void;
   transaction(): Transaction;
   on(event: 'state', listener: (state: { readonly code: number }) => void): unknown;
   removeListener(event: 'state', listener: (state: { readonly code: number }) => void): unknown;
@@ -90,13 +78,11 @@ export interface RawClient {
 /** The numbers that the client library uses. */
 export const STATE = { disconnected: 0, connected: 3, authFailed: 4, expired: -122 } as const;
 export const CREATE = { persistent: 0, ephemeralSequential: 3 } as const;
-export const PERMISSION = { create: 4, delete: 8 } as const;
+export const PERMISSION = { delete: 8 } as const;
 export const CODE = {
-  connectionLoss: -4,
   noNode: -101,
   noAuth: -102,
   nodeExists: -110,
-  notEmpty: -111,
   sessionExpired: -112,
   authFailed: -115,
 } as const;

@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import type { RawClient, ZookeeperClient } from './client.ts';
+import { PatchedClient } from './patched-client.ts';
 import { Session } from './session.ts';
 
 /** A session that ends within this time was refused. The next session begins after the same time. */
@@ -10,7 +11,7 @@ const SHORT_MS = 1_000;
 export class Connection {
   readonly #source: RawClient | (() => RawClient);
   readonly #clock: Clock;
-  readonly #onChange: (session: Session) => void;
+  readonly #onChange: () => void;
   #session: Session | null = null;
   #leave: (() => Promise<void>) | null = null;
   isClosed = false;
@@ -21,15 +22,11 @@ export class Connection {
    * sessions get clients with the same settings. `onChange` is called after every reconnect, and at
    * the end of a session.
    */
-  constructor(
-    source: ZookeeperClient | (() => ZookeeperClient),
-    clock: Clock,
-    onChange: (session: Session) => void,
-  ) {
+  constructor(source: ZookeeperClient | (() => ZookeeperClient), clock: Clock, onChange: () => void) {
     this.#source = source as unknown as RawClient | (() => RawClient);
     this.#clock = clock;
     this.#onChange = onChange;
-    if (typeof this.#source !== 'function') this.#use(Session.of(this.#source, clock));
+    if (typeof this.#source !== 'function') this.#use(Session.of(PatchedClient.of(this.#source), clock));
   }
 
   /** The session, if requests can be sent over it now. */
@@ -56,10 +53,10 @@ export class Connection {
     if (this.#clock.monotonicMs() < this.#notBeforeMs)
       throw new StoreError('ZooKeeper has refused the last session', { applied: 'no' });
     const source = this.#source;
-    const client = typeof source === 'function' ? source() : this.#session?.another();
+    const client = typeof source === 'function' ? source() : this.#session?.client.another();
     if (client == null)
       throw new StoreError('The session has expired, and no other client can be created', { applied: 'no' });
-    return this.#use(new Session(client, true, this.#clock));
+    return this.#use(new Session(PatchedClient.of(client), true, this.#clock));
   }
 
   #use(session: Session): Session {
@@ -67,10 +64,10 @@ export class Connection {
     // The previous session is over, so there is nothing to wait for.
     void this.#leave?.();
     this.#session = session;
-    this.#leave = session.use((changed) => {
+    this.#leave = session.use(() => {
       const nowMs = this.#clock.monotonicMs();
-      if (changed.isOver && nowMs - startedMs < SHORT_MS) this.#notBeforeMs = nowMs + SHORT_MS;
-      this.#onChange(changed);
+      if (session.isOver && nowMs - startedMs < SHORT_MS) this.#notBeforeMs = nowMs + SHORT_MS;
+      this.#onChange();
     });
     return session;
   }

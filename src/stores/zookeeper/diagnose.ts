@@ -28,8 +28,9 @@ export async function diagnose(
   root: string,
   context: DiagnoseContext,
 ): Promise<readonly Finding[]> {
-  const words = await Promise.all(session.members.map((member) => askServer(member, context.clock)));
-  const { requestedMs, grantedMs } = session.timeouts;
+  const words = await Promise.all(session.client.servers.map((member) => askServer(member, context.clock)));
+  const requestedMs = session.client.requestedTimeoutMs;
+  const grantedMs = session.client.raw.getSessionTimeout();
   const checks: Check[] = [
     { check: 'zookeeper-version', run: () => judgeVersions(words) },
     { check: 'zookeeper-serving', run: () => judgeServing(words) },

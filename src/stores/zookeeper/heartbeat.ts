@@ -76,11 +76,12 @@ export class Heartbeat {
   /** Checks the connection from now on. While there is none, checks that the next one comes in time. */
   start(timeoutMs: number, isConnected: boolean): void {
     this.stop();
+    this.timeoutMs = timeoutMs;
     this.#isConnected = isConnected;
     this.#isAsking = false;
     this.#sinceMs = this.#clock.monotonicMs();
     if (isConnected) this.#ask();
-    this.#schedule(timeoutMs, this.#sinceMs);
+    this.#schedule(this.#sinceMs);
   }
 
   stop(): void {
@@ -111,25 +112,25 @@ export class Heartbeat {
     return this.timeoutMs - spentMs;
   }
 
-  #schedule(timeoutMs: number, beforeMs: number): void {
-    const everyMs = Math.max(timeoutMs * BEAT_SHARE, BEAT_MIN_MS);
+  #schedule(beforeMs: number): void {
+    const everyMs = Math.max(this.timeoutMs * BEAT_SHARE, BEAT_MIN_MS);
     this.#timer = this.#clock.startTimer(everyMs, () => {
       const nowMs = this.#clock.monotonicMs();
       // After a pause of this process, replies may have arrived that it has not read yet.
-      if (nowMs - beforeMs < everyMs * 2) this.#check(nowMs, timeoutMs);
-      this.#schedule(timeoutMs, nowMs);
+      if (nowMs - beforeMs < everyMs * 2) this.#check(nowMs);
+      this.#schedule(nowMs);
     });
   }
 
-  #check(nowMs: number, timeoutMs: number): void {
+  #check(nowMs: number): void {
     if (!this.#isConnected) {
-      if (nowMs - this.#sinceMs < Math.max(timeoutMs * CONNECTING_SHARE, CONNECTING_MIN_MS)) return;
+      if (nowMs - this.#sinceMs < Math.max(this.timeoutMs * CONNECTING_SHARE, CONNECTING_MIN_MS)) return;
       this.#sinceMs = nowMs;
       this.#actions.dropConnection();
       return;
     }
     const lastMs = Math.max(this.#replies.at(-1)?.sent.monotonicMs ?? 0, this.#sinceMs);
-    if (nowMs - lastMs > timeoutMs * SILENT_SHARE) this.#actions.dropConnection();
+    if (nowMs - lastMs > this.timeoutMs * SILENT_SHARE) this.#actions.dropConnection();
     else this.#ask();
   }
 

@@ -31,12 +31,7 @@ export class LocksTree {
 
   /** Creates the lock node and its parents. */
   async make(session: Session, lock: string): Promise<void> {
-    const isNew = await this.#create(session, lock).catch(async (error: unknown) => {
-      if (!isNoNode(error)) throw error;
-      const parts = lock.split('/').slice(1);
-      for (const n of parts.keys()) await this.#create(session, `/${parts.slice(0, n + 1).join('/')}`);
-      return true;
-    });
+    const isNew = await this.#create(session, lock);
     if (isNew && this.#cleans && this.#made.size < MADE_MAX) this.#made.add(lock);
   }
 
@@ -56,9 +51,9 @@ export class LocksTree {
       return true;
     } catch (error) {
       if (isNodeExists(error)) return false;
-      // The client has a chroot whose node does not exist yet.
-      if (!isNoNode(error) || path === '/' || path.lastIndexOf('/') !== 0) throw error;
-      await this.#create(session, '/');
+      if (!isNoNode(error) || path === '/') throw error;
+      // Even `/` may be missing: the client may have a chroot whose node does not exist yet.
+      await this.#create(session, path.slice(0, path.lastIndexOf('/')) || '/');
       return await this.#create(session, path);
     }
   }

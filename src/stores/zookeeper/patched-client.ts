@@ -34,6 +34,7 @@ interface Manager {
   readonly connectTimeoutHandler?: NodeJS.Timeout | null;
   pendingBuffer?: Buffer | null;
   on?(event: 'state', listener: (state: number) => void): unknown;
+  removeListener?(event: 'state', listener: (state: number) => void): unknown;
 }
 
 const DISCONNECTED = 0;
@@ -41,19 +42,8 @@ const CONNECTING = 1;
 const CLOSING = -1;
 const CLOSED = -2;
 
-/** What the patches of one client have recorded, for every `PatchedClient` of that client. */
-class Patches {
-  /** The transaction of the reply that is being delivered; `null` outside of a delivery. */
-  replyZxid: bigint | null = null;
-  lastError: unknown;
-  readonly onClosing = new Set<() => void>();
-  /** A connection without a pending request does not keep the process alive. */
-  isUnrefd = false;
-  isEnded = false;
-}
-
 /** A client is patched once, however many stores share it. */
-const patched = new WeakMap<Manager, Patches>();
+const patched = new WeakMap<Manager, PatchedClient>();
 
 /**
  * A client of node-zookeeper-client, with additions that a lock needs. Only this class touches the
@@ -62,53 +52,52 @@ const patched = new WeakMap<Manager, Patches>();
  */
 export class PatchedClient {
   readonly raw: RawClient;
-  readonly #manager: Manager | undefined;
-  readonly #patches: Patches;
+  readonly #manager: Manager;
   #pending = 0;
-
-  constructor(raw: RawClient) {
-    this.raw = raw;
-    this.#manager = (raw as { readonly connectionManager?: Manager }).connectionManager;
-    this.#patches = this.#manager === undefined ? new Patches() : patchesOf(this.#manager);
-  }
-
+  /** A connection without a pending request does not keep the process alive. */
+  #isUnrefd = false;
+  #isEnded = false;
   /**
    * The transaction of the reply that is being delivered; `null` where it is not visible. A server
    * applies one write at a time, and replies with the last transaction that it has applied. For a
    * write that is the write's own transaction.
    */
-  get replyZxid(): bigint | null {
-    return this.#patches.replyZxid;
+  replyZxid: bigint | null = null;
+  /** Why the last connection failed, if known. The client does not report that. */
+  lastError: unknown;
+
+  static of(raw: RawClient): PatchedClient {
+    const manager = (raw as { readonly connectionManager?: Manager }).connectionManager ?? {};
+    return patched.get(manager) ?? new PatchedClient(raw, manager);
+  }
+
+  private constructor(raw: RawClient, manager: Manager) {
+    this.raw = raw;
+    this.#manager = manager;
+    patched.set(manager, this);
+    this.#patch();
   }
 
   /** The session time-out that the client asks for; `null` where it is not visible. */
   get requestedTimeoutMs(): number | null {
-    return this.#manager?.options?.sessionTimeout ?? null;
+    return this.#manager.options?.sessionTimeout ?? null;
   }
 
   /** The members that the client knows. */
   get servers(): readonly { readonly host: string; readonly port: number }[] {
-    return this.#manager?.servers ?? [];
+    return this.#manager.servers ?? [];
   }
 
-  /** Why the last connection failed, if known. The client does not report that. */
-  get lastError(): unknown {
-    return this.#patches.lastError;
-  }
-
-  forgetError(): void {
-    this.#patches.lastError = undefined;
-  }
-
-  /** The owner of the client has closed it. The client emits no event for that. */
-  get isClosed(): boolean {
-    return this.#manager?.state === CLOSED;
-  }
-
-  /** Calls back when the owner closes the client. The result removes the callback. */
+  /**
+   * Calls back when the owner closes the client, and when it is closed. The client emits no event
+   * for that. The result removes the callback.
+   */
   onClosing(callback: () => void): () => void {
-    this.#patches.onClosing.add(callback);
-    return () => void this.#patches.onClosing.delete(callback);
+    const listener = (state: number): void => {
+      if (state === CLOSING || state === CLOSED) callback();
+    };
+    this.#manager.on?.('state', listener);
+    return () => void this.#manager.removeListener?.('state', listener);
   }
 
   /**
@@ -117,19 +106,19 @@ export class PatchedClient {
    * both down.
    */
   connect(): void {
-    this.#patches.isUnrefd = true;
-    if ((this.#manager?.state ?? DISCONNECTED) === DISCONNECTED) this.raw.connect();
+    this.#isUnrefd = true;
+    if ((this.#manager.state ?? DISCONNECTED) === DISCONNECTED) this.raw.connect();
   }
 
   /** A reply is pending from now on, until `onReply`. */
   onRequest(): void {
     this.#pending += 1;
-    if (this.#pending === 1 && this.#patches.isUnrefd) this.#manager?.socket?.ref?.();
+    if (this.#pending === 1 && this.#isUnrefd) this.#manager.socket?.ref?.();
   }
 
   onReply(): void {
     this.#pending -= 1;
-    if (this.#pending === 0 && this.#patches.isUnrefd) this.#manager?.socket?.unref?.();
+    if (this.#pending === 0 && this.#isUnrefd) this.#manager.socket?.unref?.();
   }
 
   /**
@@ -137,11 +126,11 @@ export class PatchedClient {
    * the client never leaves a silent member. False when there is no connection to end.
    */
   dropConnection(): boolean {
-    const socket = this.#manager?.socket;
+    const socket = this.#manager.socket;
     if (socket?.destroy === undefined) return false;
     // The client does not cancel this timer. It would end the next connection, and keep the process
     // alive.
-    clearTimeout(this.#manager?.connectTimeoutHandler ?? undefined);
+    clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
     socket.destroy();
     return true;
   }
@@ -151,7 +140,7 @@ export class PatchedClient {
    * connecting. It then has a session that never ends, or waits for a silent member for ever.
    */
   end(): void {
-    this.#patches.isEnded = true;
+    this.#isEnded = true;
     try {
       this.raw.close();
     } catch {
@@ -167,7 +156,7 @@ export class PatchedClient {
    * stay.
    */
   forgetWatch(path: string, watcher: Watcher): void {
-    const watchers = this.#manager?.watcherManager;
+    const watchers = this.#manager.watcherManager;
     for (const kind of [watchers?.dataWatchers, watchers?.childWatchers, watchers?.existenceWatchers]) {
       const emitter = kind !== undefined && Object.hasOwn(kind, path) ? kind[path] : undefined;
       emitter?.removeListener('notification', watcher);
@@ -180,73 +169,62 @@ export class PatchedClient {
    * are not visible. A client whose session has expired cannot be used again.
    */
   another(): RawClient | null {
-    const address = this.#manager?.connectionStringParser?.connectionString;
+    const address = this.#manager.connectionStringParser?.connectionString;
     if (address === undefined) return null;
     const Client = this.raw.constructor as new (address: string, options: object) => RawClient;
-    const options: Record<string, unknown> = { ...this.#manager?.options };
+    const options: Record<string, unknown> = { ...this.#manager.options };
     // These two options name the session that has expired.
     delete options.sessionId;
     delete options.sessionPassword;
     const another = new Client(address, options);
-    for (const { scheme, auth } of this.#manager?.credentials ?? []) another.addAuthInfo(scheme, auth);
+    for (const { scheme, auth } of this.#manager.credentials ?? []) another.addAuthInfo(scheme, auth);
     return another;
   }
-}
 
-function patchesOf(manager: Manager): Patches {
-  let patches = patched.get(manager);
-  if (patches === undefined) {
-    patches = new Patches();
-    patched.set(manager, patches);
-    patch(manager, patches);
-  }
-  return patches;
-}
-
-function patch(manager: Manager, patches: Patches): void {
-  const { queue, findNextServer, onSocketData, onSocketError } = manager;
-  if (typeof queue === 'function') {
-    manager.queue = (request, callback) =>
-      queue.call(manager, request, (error, response) => {
-        const zxid = response?.header?.zxid;
-        patches.replyZxid = Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
+  #patch(): void {
+    const manager = this.#manager;
+    const { queue, findNextServer, onSocketData, onSocketError } = manager;
+    if (typeof queue === 'function') {
+      manager.queue = (request, callback) =>
+        queue.call(manager, request, (error, response) => {
+          const zxid = response?.header?.zxid;
+          this.replyZxid = Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
+          try {
+            callback?.(error, response);
+          } finally {
+            this.replyZxid = null;
+          }
+        });
+    }
+    if (typeof findNextServer === 'function') {
+      manager.findNextServer = (callback) =>
+        findNextServer.call(manager, (server) => {
+          if (this.#isEnded) return;
+          callback(server);
+          if (this.#isUnrefd) manager.socket?.unref?.();
+        });
+    }
+    if (typeof onSocketData === 'function') {
+      // The client throws here when a reply has an error code that it does not know. That must end
+      // the connection, not the process.
+      manager.onSocketData = (data) => {
         try {
-          callback?.(error, response);
-        } finally {
-          patches.replyZxid = null;
+          onSocketData.call(manager, data);
+        } catch {
+          manager.socket?.destroy?.();
         }
-      });
-  }
-  if (typeof findNextServer === 'function') {
-    manager.findNextServer = (callback) =>
-      findNextServer.call(manager, (server) => {
-        if (patches.isEnded) return;
-        callback(server);
-        if (patches.isUnrefd) manager.socket?.unref?.();
-      });
-  }
-  if (typeof onSocketData === 'function') {
-    // The client throws here when a reply has an error code that it does not know. That must end
-    // the connection, not the process.
-    manager.onSocketData = (data) => {
-      try {
-        onSocketData.call(manager, data);
-      } catch {
-        manager.socket?.destroy?.();
-      }
-    };
-  }
-  if (typeof onSocketError === 'function') {
-    manager.onSocketError = (error) => {
-      patches.lastError = error;
-      onSocketError.call(manager, error);
-    };
-  }
-  manager.on?.('state', (state) => {
+      };
+    }
+    if (typeof onSocketError === 'function') {
+      manager.onSocketError = (error) => {
+        this.lastError = error;
+        onSocketError.call(manager, error);
+      };
+    }
     // Half a packet of the old connection must not be read as the start of the new one: the client
     // could read from it that the session has expired.
-    if (state === CONNECTING) manager.pendingBuffer = null;
-    if (state !== CLOSING && state !== CLOSED) return;
-    for (const callback of [...patches.onClosing]) callback();
-  });
+    manager.on?.('state', (state) => {
+      if (state === CONNECTING) manager.pendingBuffer = null;
+    });
+  }
 }

@@ -5,10 +5,9 @@ import { type Instant, instant } from '../../store/validity.ts';
 import { onAbort } from '../../util/abort.ts';
 import { errorText } from '../../util/error-text.ts';
 import { Calls } from './calls.ts';
-import { type RawClient, STATE } from './client.ts';
-import { EmptyLocks } from './empty-locks.ts';
+import { STATE } from './client.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { PatchedClient } from './patched-client.ts';
+import type { PatchedClient } from './patched-client.ts';
 import { RequestLimiter } from './request-limiter.ts';
 import { Transactions } from './transactions.ts';
 import { WatchHub } from './watch-hub.ts';
@@ -35,25 +34,24 @@ function whyOver(end: End): StoreError {
 }
 
 /** The sessions of clients that users have passed in. Stores over one client share its session. */
-const shared = new WeakMap<RawClient, Set<Session>>();
+const shared = new WeakMap<PatchedClient, Session>();
 
 /**
  * One client and its session. A client cannot be used again once its session has expired. All
  * claims of a store share the session, and so do all stores over the same client.
  */
 export class Session {
-  readonly #client: PatchedClient;
+  readonly client: PatchedClient;
   readonly #clock: Clock;
   readonly #isOurs: boolean;
   readonly #startedAt: Instant;
   readonly #heartbeat: Heartbeat;
   readonly #waiting = new Set<() => void>();
-  readonly #users = new Set<(session: Session) => void>();
+  readonly #users = new Set<() => void>();
   readonly #stopListening: () => void;
   #isConnected = false;
   /** When the last connection ended. The next one began after that. */
   #disconnectedAt: Instant;
-  #wasConnected = false;
   #end: End | null = null;
   /** The session's id in hexadecimal; empty before the first connection. */
   id = '';
@@ -61,24 +59,19 @@ export class Session {
   readonly transactions: Transactions;
   readonly watches: WatchHub;
   readonly limiter: RequestLimiter;
-  readonly emptyLocks = new EmptyLocks();
-  /** How often a connection began or ended. */
-  connectionCount = 0;
 
   /** The session of a client that a user has passed in. */
-  static of(client: RawClient, clock: Clock): Session {
-    const found = shared.get(client) ?? new Set<Session>();
-    shared.set(client, found);
-    for (const session of found) if (session.#clock === clock) return session;
+  static of(client: PatchedClient, clock: Clock): Session {
+    const found = shared.get(client);
+    if (found !== undefined && found.#clock === clock) return found;
     const session = new Session(client, false, clock);
-    found.add(session);
+    shared.set(client, session);
     return session;
   }
 
   /** `isOurs`: a store has created the client, and connects and closes it. */
-  constructor(raw: RawClient, isOurs: boolean, clock: Clock) {
-    const client = new PatchedClient(raw);
-    this.#client = client;
+  constructor(client: PatchedClient, isOurs: boolean, clock: Clock) {
+    this.client = client;
     this.#isOurs = isOurs;
     this.#clock = clock;
     this.#startedAt = instant(clock);
@@ -93,33 +86,23 @@ export class Session {
       () => this.#isConnected,
       () => this.#heartbeat.timeoutMs,
     );
-    this.transactions = new Transactions(this.calls, this.emptyLocks, clock);
+    this.transactions = new Transactions(this.calls, clock);
     this.watches = new WatchHub(this.calls, client);
     this.#stopListening = client.onClosing(() => this.#onClosing());
-    raw.on('state', this.#onState);
+    client.raw.on('state', this.#onState);
     if (isOurs) client.connect();
-    if (raw.getState().code === STATE.connected) this.#onConnected();
+    if (client.raw.getState().code === STATE.connected) this.#onConnected();
   }
 
   /**
    * Calls back after every reconnect and at the end. The result ends this use, and the last use the
    * session.
    */
-  use(onChange: (session: Session) => void): () => Promise<void> {
+  use(onChange: () => void): () => Promise<void> {
     this.#users.add(onChange);
     return async () => {
       if (this.#users.delete(onChange) && this.#users.size === 0) await this.#close();
     };
-  }
-
-  /** The session time-out that the client asked for, and the one that the server agreed to. */
-  get timeouts(): { readonly requestedMs: number | null; readonly grantedMs: number } {
-    return { requestedMs: this.#client.requestedTimeoutMs, grantedMs: this.#heartbeat.timeoutMs };
-  }
-
-  /** The members that the client knows. */
-  get members(): PatchedClient['servers'] {
-    return this.#client.servers;
   }
 
   get isOver(): boolean {
@@ -141,11 +124,6 @@ export class Session {
     return this.isOver ? 0 : this.#heartbeat.leftMs(from);
   }
 
-  /** Another client with the same settings, for the next session; `null` when none can be created. */
-  another(): RawClient | null {
-    return this.#client.another();
-  }
-
   /**
    * Resolves when requests can be sent. Before that nothing is passed to the client, which would
    * keep a request and send it after the next connect, when its caller may have given up. Rejects
@@ -155,29 +133,29 @@ export class Session {
     if (!this.#isConnected && !this.isOver) await this.#connected(signal);
     if (this.#isConnected) return;
     if (this.#end !== null) throw whyOver(this.#end);
-    const cause = this.#client.lastError;
+    const cause = this.client.lastError;
     const why = cause === undefined ? '' : `: ${errorText(cause)}`;
     throw new StoreError(`No member of ZooKeeper can be reached${why}`, { applied: 'no', cause });
   }
 
   #notify(): void {
-    for (const onChange of [...this.#users]) onChange(this);
+    for (const onChange of [...this.#users]) onChange();
   }
 
   /** Leaves a user's client alone. Ends a client of the store, and with it the session. */
   async #close(): Promise<void> {
-    shared.get(this.#client.raw)?.delete(this);
+    if (shared.get(this.client) === this) shared.delete(this.client);
     this.#heartbeat.stop();
     if (this.#isOurs && this.isUsable) await this.#endSession();
-    this.#client.raw.removeListener('state', this.#onState);
+    this.client.raw.removeListener('state', this.#onState);
     this.#stopListening();
-    this.#forgetWatches();
+    this.watches.reset();
     this.#over('closed');
-    if (this.#isOurs) this.#client.end();
+    if (this.#isOurs) this.client.end();
   }
 
   #dropConnection(): void {
-    if (this.#client.dropConnection()) this.#disconnectedAt = instant(this.#clock);
+    if (this.client.dropConnection()) this.#disconnectedAt = instant(this.#clock);
   }
 
   /** Resolves when the session is connected or over, the signal aborts, or too much time has passed. */
@@ -192,7 +170,7 @@ export class Session {
       const start = (ms: number, next: () => void): Timer =>
         this.#clock.startTimer(ms, next, { keepAlive: true });
       let timer = start(CONNECT_MS, () => {
-        if (this.#client.lastError !== undefined) done();
+        if (this.client.lastError !== undefined) done();
         else timer = start(DEFAULTS.commandMs - CONNECT_MS, done);
       });
       const stopListening = onAbort(signal, done);
@@ -205,12 +183,12 @@ export class Session {
   async #endSession(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = this.#clock.startTimer(CLOSE_MS, resolve, { keepAlive: true });
-      this.#client.raw.on('state', ({ code }) => {
+      this.client.raw.on('state', ({ code }) => {
         if (code === STATE.connected) return;
         timer.cancel();
         resolve();
       });
-      this.#client.raw.close();
+      this.client.raw.close();
     });
   }
 
@@ -222,23 +200,20 @@ export class Session {
     else if (code === STATE.disconnected) this.#onDisconnected();
   };
 
-  /** A connected client ends its session first, and then emits its `disconnected` state. */
+  /** A connected client ends its session first, is then disconnected, and then closed. */
   #onClosing(): void {
     if (!this.#isConnected) this.#over('closed');
   }
 
   #onConnected(): void {
-    this.#client.forgetError();
-    const timeoutMs = this.#client.raw.getSessionTimeout();
-    this.id = this.#client.raw.getSessionId().readBigUInt64BE().toString(16);
-    if (!this.#wasConnected) this.#heartbeat.begin(this.#knownSince(timeoutMs), timeoutMs);
-    else this.#heartbeat.reopen(this.#disconnectedAt);
-    this.#heartbeat.timeoutMs = timeoutMs;
+    this.client.lastError = undefined;
+    const isAgain = this.id !== '';
+    const timeoutMs = this.client.raw.getSessionTimeout();
+    this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
+    if (isAgain) this.#heartbeat.reopen(this.#disconnectedAt);
+    else this.#heartbeat.begin(this.#knownSince(timeoutMs), timeoutMs);
     this.#isConnected = true;
-    this.connectionCount += 1;
     this.#heartbeat.start(timeoutMs, true);
-    const isAgain = this.#wasConnected;
-    this.#wasConnected = true;
     for (const done of [...this.#waiting]) done();
     if (isAgain) this.#notify();
   }
@@ -254,18 +229,9 @@ export class Session {
   #onDisconnected(): void {
     this.#isConnected = false;
     this.#disconnectedAt = instant(this.#clock);
-    this.connectionCount += 1;
-    this.#forgetWatches();
-    this.#heartbeat.start(this.#client.raw.getSessionTimeout(), false);
-    // A client that is being closed emits `disconnected` first. Its closing emits no event.
-    process.nextTick(() => {
-      if (this.#client.isClosed) this.#over('closed');
-    });
-  }
-
-  #forgetWatches(): void {
     this.watches.reset();
-    for (const [lock, { broken }] of this.emptyLocks.reset()) this.#client.forgetWatch(lock, broken);
+    this.calls.dropReads();
+    this.#heartbeat.start(this.client.raw.getSessionTimeout(), false);
   }
 
   #over(end: End): void {
@@ -274,7 +240,10 @@ export class Session {
     this.#isConnected = false;
     this.#heartbeat.stop();
     // The client cannot be used again, and would wait for the server to end the connection.
-    if (end !== 'closed') this.#client.dropConnection();
+    if (end !== 'closed') {
+      this.client.dropConnection();
+      this.calls.dropReads();
+    }
     for (const done of [...this.#waiting]) done();
     this.#notify();
   }

@@ -1,11 +1,11 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { isUnknown } from '../../util/error-code.ts';
+import { Turns } from '../../util/turns.ts';
 import { Batch } from '../shared/batch.ts';
 import type { Send } from '../shared/batch-options.ts';
 import type { Calls, Created } from './calls.ts';
 import { type Acl, CREATE } from './client.ts';
-import type { EmptyLocks, LockNode } from './empty-locks.ts';
 import { Queue } from './queue.ts';
 
 /** How many requests share one transaction. Its request and its reply must each fit into a megabyte. */
@@ -17,31 +17,20 @@ interface Entry {
   readonly prefix: string;
   readonly data: Buffer;
   readonly acl: Acl | undefined;
-  /** The claim is expected to be alone, so the queue is not counted along with it. */
-  readonly isLikelyAlone: boolean;
+}
+
+/** A created node, and the queue that was read right behind it. */
+export interface Entered extends Created {
+  readonly queue: Promise<Queue>;
 }
 
 interface Check {
   readonly path: string;
-  /** The lock whose queue is read behind the check; `null`: none. */
-  readonly lock: string | null;
+  /** It is a lock node, whose queue is read behind the check. */
+  readonly isLock: boolean;
 }
 
-/** The length of a queue. */
-export interface Count {
-  readonly count: number;
-  /** The last transaction that changed the queue. */
-  readonly zxid: bigint;
-  /** The lock node, if it is watched from this reply on. */
-  readonly lockNode: LockNode | null;
-}
-
-/** A created node, and the count that was sent right behind it. */
-export interface Entered extends Created {
-  readonly counted: Promise<Count> | null;
-}
-
-export interface Checked {
+interface Checked {
   readonly isThere: boolean;
   readonly queue: Promise<Queue> | null;
 }
@@ -58,20 +47,12 @@ export class Transactions {
   readonly entries: Batch<Entry, Entered>;
   readonly #checks: Batch<Check, Checked>;
   readonly #removals: Batch<string, boolean>;
-  readonly #counts: SharedReads<Count>;
-  readonly #queues: SharedReads<Queue>;
+  readonly #queues: QueueReads;
 
-  constructor(calls: Calls, emptyLocks: EmptyLocks, clock: Clock) {
+  constructor(calls: Calls, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
-    this.#counts = new SharedReads(async (lock) => {
-      const lockNode = emptyLocks.toWatch(lock);
-      const { count, zxid } = await calls.countChildren(lock, lockNode?.broken);
-      if (lockNode === null || count === 0) return { count, zxid, lockNode: null };
-      emptyLocks.add(lock, lockNode);
-      return { count, zxid, lockNode };
-    });
-    this.#queues = new SharedReads(async (lock) => new Queue(await calls.getChildren(lock)));
+    this.#queues = new QueueReads(calls);
     // One transaction gives the same fence to all nodes that it creates, so it must not create two
     // claims of one lock.
     this.entries = this.#batch(({ lock }) => [lock], this.#enter);
@@ -79,24 +60,20 @@ export class Transactions {
     this.#removals = this.#batch((path) => [path], this.#remove);
   }
 
-  /** Reads a queue. Every request that was sent before is answered first. */
-  read(lock: string): Promise<Queue> {
-    return this.#queues.ask(lock);
+  /** Whether a node exists, according to the leader and a majority. */
+  async check(path: string): Promise<boolean> {
+    return (await this.#checks.add({ path, isLock: false })).isThere;
   }
 
-  /** Counts a queue. Every request that was sent before is answered first. */
-  count(lock: string): Promise<Count> {
-    return this.#counts.ask(lock);
-  }
-
-  /** Whether a node exists, according to the leader and a majority. With a lock, reads its queue too. */
-  check(path: string, lock: string | null): Promise<Checked> {
-    return this.#checks.add({ path, lock }, undefined);
+  /** Reads a queue, not older than this call; `null` when the lock has no node. */
+  async read(lock: string): Promise<Queue | null> {
+    const { isThere, queue } = await this.#checks.add({ path: lock, isLock: true });
+    return isThere ? await queue : null;
   }
 
   /** Resolves to whether this call removed the node. */
   remove(path: string): Promise<boolean> {
-    return this.#removals.add(path, undefined);
+    return this.#removals.add(path);
   }
 
   #batch<Request, Result>(
@@ -120,30 +97,33 @@ export class Transactions {
   }
 
   readonly #enter: Send<Entry, Entered> = async (entries) => {
-    const [first] = entries;
-    const created =
-      first !== undefined && entries.length === 1
-        ? [this.#calls.create(`${first.lock}/${first.prefix}`, first.data, first.acl, true)]
-        : this.#createAll(entries);
-    const counts = entries.map(({ lock, isLikelyAlone }) => (isLikelyAlone ? null : this.#counts.ask(lock)));
-    const made = await Promise.all(created);
-    return made.map((each, n) => ({ value: { ...each, counted: counts[n] ?? null } }));
+    const created = this.#create(entries);
+    const queues = entries.map(({ lock }) => this.#queues.ask(lock));
+    const { paths, zxid } = await created;
+    return queues.map((queue, n) => ({ value: { path: paths[n] ?? '', zxid, queue } }));
   };
 
-  #createAll(entries: readonly Entry[]): Promise<Created>[] {
-    const sent = this.#calls.multi((transaction) => {
+  async #create(entries: readonly Entry[]): Promise<{ paths: readonly string[]; zxid: bigint | null }> {
+    const [first] = entries;
+    if (first !== undefined && entries.length === 1) {
+      const { path, zxid } = await this.#calls.create(
+        `${first.lock}/${first.prefix}`,
+        first.data,
+        first.acl,
+        true,
+      );
+      return { paths: [path], zxid };
+    }
+    const { results, zxid } = await this.#calls.multi((transaction) => {
       for (const { lock, prefix, data, acl } of entries)
         transaction.create(`${lock}/${prefix}`, data, acl, CREATE.ephemeralSequential);
     });
-    return entries.map(async (_, n) => {
-      const { results, zxid } = await sent;
-      return { path: results[n]?.path ?? '', zxid };
-    });
+    return { paths: results.map(({ path = '' }) => path), zxid };
   }
 
   readonly #check: Send<Check, Checked> = async (checks) => {
     const sent = this.#calls.check(checks.map(({ path }) => path));
-    const queues = checks.map(({ lock }) => (lock === null ? null : this.#queues.ask(lock)));
+    const queues = checks.map(({ path, isLock }) => (isLock ? this.#queues.ask(path) : null));
     const isThere = await sent;
     return queues.map((queue) => ({ value: { isThere, queue } }));
   };
@@ -158,28 +138,41 @@ export class Transactions {
   };
 }
 
-/** Reads at the end of the tick, behind all its writes. Reads of one lock in one tick share the reply. */
-export class SharedReads<T> {
-  readonly read: (lock: string) => Promise<T>;
-  readonly #next = new Map<string, Promise<T>>();
+/**
+ * Reads a queue behind all writes that were sent before, one read of a queue at a time. Requests
+ * that come meanwhile share the next read, so a crowd that enters a long queue reads it rarely.
+ */
+export class QueueReads {
+  readonly #calls: Calls;
+  readonly #turns = new Turns();
+  /** By lock: the read that was not sent yet. */
+  readonly #next = new Map<string, Promise<Queue>>();
 
-  constructor(read: (lock: string) => Promise<T>) {
-    this.read = read;
+  constructor(calls: Calls) {
+    this.#calls = calls;
   }
 
-  ask(lock: string): Promise<T> {
+  ask(lock: string): Promise<Queue> {
     const found = this.#next.get(lock);
     if (found !== undefined) return found;
-    const answer = new Promise<T>((resolve, reject) => {
-      process.nextTick(() => {
-        this.#next.delete(lock);
-        this.read(lock).then(resolve, reject);
-      });
-    });
+    const answer = this.#readInTurn(lock);
     // The caller may not need the reply any more. Then its failure must not be reported as
     // unhandled.
     answer.catch(() => {});
     this.#next.set(lock, answer);
     return answer;
+  }
+
+  async read(lock: string): Promise<Queue> {
+    return new Queue(await this.#calls.getChildren(lock));
+  }
+
+  async #readInTurn(lock: string): Promise<Queue> {
+    // The running code sends all writes of this tick.
+    await null;
+    return await this.#turns.run(lock, () => {
+      this.#next.delete(lock);
+      return this.read(lock);
+    });
   }
 }

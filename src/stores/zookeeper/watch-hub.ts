@@ -7,14 +7,18 @@ import type { PatchedClient } from './patched-client.ts';
 type Fire = (isGone: boolean) => void;
 
 /** One watched path, for all its listeners. */
-interface Entry {
+interface Watched {
+  readonly kind: 'node' | 'children';
   readonly path: string;
   readonly fires: Set<Fire>;
-  armed: Promise<void>;
-  onEvent: Watcher;
+  /**
+   * What the client calls. It keeps a function once, also when the answer to a watch that has failed
+   * arrives late: with a function for each attempt, an outage would add listeners without end.
+   */
+  readonly watcher: Watcher;
+  /** `null`: the server could not be asked. */
+  armed: Promise<void> | null;
 }
-
-type Kind = 'node' | 'children';
 
 /**
  * The watches of one session: on a node, and on the children of a node. A watch of ZooKeeper fires
@@ -24,13 +28,7 @@ type Kind = 'node' | 'children';
 export class WatchHub {
   readonly #calls: Calls;
   readonly #client: PatchedClient;
-  readonly #entries: Record<Kind, Map<string, Entry>> = { node: new Map(), children: new Map() };
-  /**
-   * What the client calls, one function for each path. The client keeps a function once, and also when
-   * the answer to a watch that was given up arrives late: with a function for each attempt, an outage
-   * would add listeners without end.
-   */
-  readonly #watchers: Record<Kind, Map<string, Watcher>> = { node: new Map(), children: new Map() };
+  readonly #watched = new Map<string, Watched>();
 
   constructor(calls: Calls, client: PatchedClient) {
     this.#calls = calls;
@@ -39,104 +37,85 @@ export class WatchHub {
 
   /** Fires when the node's data has changed, and when the node is gone or was gone already. */
   node(path: string, fire: Fire): Watching {
-    return this.#add('node', path, fire, (entry) => this.#armNode(entry));
+    return this.#add('node', path, fire);
   }
 
   /** Fires after every creation and removal of a child. */
   children(path: string, fire: () => void): Watching {
-    return this.#add('children', path, fire, (entry) => this.#armChildren(entry));
+    return this.#add('children', path, fire);
   }
 
   /** The connection is over. */
   reset(): void {
-    for (const kind of ['node', 'children'] as const) {
-      for (const path of [...this.#watchers[kind].keys()]) this.#forget(kind, path);
-      this.#entries[kind].clear();
-    }
+    for (const { path, watcher } of this.#watched.values()) this.#client.forgetWatch(path, watcher);
+    this.#watched.clear();
   }
 
-  #watcherOf(kind: Kind, path: string): Watcher {
-    let watcher = this.#watchers[kind].get(path);
-    if (watcher === undefined) {
-      watcher = (event) => this.#entries[kind].get(path)?.onEvent(event);
-      this.#watchers[kind].set(path, watcher);
-    }
-    return watcher;
-  }
-
-  #forget(kind: Kind, path: string): void {
-    const watcher = this.#watchers[kind].get(path);
-    this.#watchers[kind].delete(path);
-    if (watcher !== undefined) this.#client.forgetWatch(path, watcher);
-  }
-
-  #add(kind: Kind, path: string, fire: Fire, arm: (entry: Entry) => Promise<void>): Watching {
-    const entries = this.#entries[kind];
-    let entry = entries.get(path);
-    if (entry === undefined) {
-      entry = { path, fires: new Set(), armed: Promise.resolve(), onEvent: () => {} };
-      entries.set(path, entry);
-      entry.armed = arm(entry);
-      entry.armed.catch(() => {
-        if (entries.get(path) === entry) entries.delete(path);
-      });
-    }
+  #add(kind: Watched['kind'], path: string, fire: Fire): Watching {
+    const watched = this.#watched.get(keyOf({ kind, path })) ?? this.#begin(kind, path);
+    const armed = watched.armed ?? this.#arm(watched);
     // A new function for each listener, because the same callback may be given twice.
     const own: Fire = (isGone) => fire(isGone);
-    entry.fires.add(own);
-    const { fires, armed } = entry;
-    return { armed, cancel: () => void fires.delete(own) };
+    watched.fires.add(own);
+    return { armed, cancel: () => void watched.fires.delete(own) };
   }
 
-  async #armNode(entry: Entry): Promise<void> {
-    const gone = (): void => {
-      if (this.#entries.node.get(entry.path) !== entry) return;
-      this.#entries.node.delete(entry.path);
-      this.#forget('node', entry.path);
-      notify(entry, true);
-    };
-    entry.onEvent = (event) => {
-      const isListenedTo = this.#entries.node.get(entry.path) === entry && entry.fires.size > 0;
-      if (isListenedTo && isDataChange(event)) {
-        // Only the note has changed. A watch of ZooKeeper fires once, so the node is watched again.
-        this.#armNode(entry).catch(gone);
-        notify(entry, false);
-      } else gone();
-    };
-    const created = await this.#calls.exists(entry.path, this.#watcherOf('node', entry.path));
-    if (created === null) gone();
+  #begin(kind: Watched['kind'], path: string): Watched {
+    const watcher: Watcher = (event) => this.#onEvent(watched, event);
+    const watched: Watched = { kind, path, fires: new Set(), watcher, armed: null };
+    this.#watched.set(keyOf(watched), watched);
+    return watched;
   }
 
-  async #armChildren(entry: Entry): Promise<void> {
-    const changed = (): void => {
-      if (this.#entries.children.get(entry.path) !== entry) return;
-      if (entry.fires.size === 0) {
-        this.#entries.children.delete(entry.path);
-        this.#forget('children', entry.path);
-      } else entry.armed = this.#again(entry);
-    };
-    entry.onEvent = changed;
-    const watcher = this.#watcherOf('children', entry.path);
+  #arm(watched: Watched): Promise<void> {
+    const armed = watched.kind === 'node' ? this.#armNode(watched) : this.#armChildren(watched);
+    watched.armed = armed;
+    armed.catch(() => {
+      if (watched.armed === armed) watched.armed = null;
+    });
+    return armed;
+  }
+
+  async #armNode(watched: Watched): Promise<void> {
+    if ((await this.#calls.exists(watched.path, watched.watcher)) === null) this.#end(watched);
+  }
+
+  async #armChildren(watched: Watched): Promise<void> {
+    const { path, watcher } = watched;
     try {
-      await this.#calls.getChildren(entry.path, watcher);
+      await this.#calls.getChildren(path, watcher);
     } catch (error) {
       if (!isNoNode(error)) throw error;
       // The lock node does not exist yet, so its creation is watched. A node that was created in
       // between is a change too.
-      if ((await this.#calls.exists(entry.path, watcher)) !== null) changed();
+      if ((await this.#calls.exists(path, watcher)) !== null) this.#onEvent(watched, null);
     }
   }
 
-  /** Watches again before it notifies, so that no change in between is missed. */
-  async #again(entry: Entry): Promise<void> {
-    try {
-      await this.#armChildren(entry);
-    } catch {
-      // The connection is lost, and all listeners are notified after the reconnect.
+  #onEvent(watched: Watched, event: unknown): void {
+    if (this.#watched.get(keyOf(watched)) !== watched) return;
+    const isNode = watched.kind === 'node';
+    if (watched.fires.size === 0 || (isNode && !isDataChange(event))) {
+      this.#end(watched);
+      return;
     }
-    notify(entry, false);
+    const changed = (): void => notify(watched, false);
+    // Watches again before it notifies, so that no change in between is missed. If that fails, the
+    // connection is lost, and all listeners are notified after the reconnect.
+    this.#arm(watched).then(changed, isNode ? () => this.#end(watched) : changed);
+  }
+
+  /** The node is gone, or no listener is left. */
+  #end(watched: Watched): void {
+    const key = keyOf(watched);
+    if (this.#watched.get(key) !== watched) return;
+    this.#watched.delete(key);
+    this.#client.forgetWatch(watched.path, watched.watcher);
+    notify(watched, true);
   }
 }
+
+const keyOf = ({ kind, path }: Pick<Watched, 'kind' | 'path'>): string => `${kind} ${path}`;
 
 /** The client's event type for a node whose data was set. */
 const DATA_CHANGED = 3;
@@ -145,6 +124,6 @@ function isDataChange(event: unknown): boolean {
   return (event as { readonly type?: unknown } | null)?.type === DATA_CHANGED;
 }
 
-function notify(entry: Entry, isGone: boolean): void {
-  for (const fire of [...entry.fires]) fire(isGone);
+function notify({ fires }: Watched, isGone: boolean): void {
+  for (const fire of [...fires]) fire(isGone);
 }

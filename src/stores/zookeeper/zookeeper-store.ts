@@ -29,9 +29,7 @@ import { diagnose } from './diagnose.ts';
 import { listNames, readClaims, type Times } from './inspect.ts';
 import { LockWatch } from './lock-watch.ts';
 import { LocksTree } from './locks-tree.ts';
-import { Removal } from './removal.ts';
 import type { EndRequest } from './request-limiter.ts';
-import type { Session } from './session.ts';
 
 const CLOSE_MS = 1_000;
 const TRIES = 4;
@@ -91,7 +89,6 @@ class ZookeeperStore implements Store {
   readonly #table = new ClaimTable();
   readonly #observers = new Set<LockWatch>();
   readonly #connection: Connection;
-  readonly #removal: Removal;
   readonly #claims: Claims;
   /** Claims and releases of one claim run one at a time. */
   readonly #turns = new Turns();
@@ -105,14 +102,14 @@ class ZookeeperStore implements Store {
   ) {
     this.#clock = clock;
     this.#tree = tree;
-    this.#connection = new Connection(client, clock, (session) => this.#onSessionChange(session));
-    this.#removal = new Removal(this.#connection, tree, this.#table);
-    this.#claims = new Claims(clock, tree, this.#table, this.#removal, queueMax);
+    this.#connection = new Connection(client, clock, () => this.#onSessionChange());
+    this.#claims = new Claims(clock, tree, this.#table, queueMax);
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     this.#assertOpen();
-    const turn = this.#turns.begin(claimKey(request));
+    const key = claimKey(request);
+    const turn = this.#turns.begin(key);
     const endTurn = turn instanceof Promise ? await turn : turn;
     let endRequest: EndRequest | null = null;
     try {
@@ -120,14 +117,17 @@ class ZookeeperStore implements Store {
       // A connected session is used without another promise: each one shows in `bench/zookeeper`.
       const usable = signal?.aborted === true ? null : this.#connection.usable;
       const session = usable ?? (await this.#connection.ready(signal));
+      const left = this.#table.get(request);
+      // It is made anew, and checked like a new one.
+      if (left?.isLeaving === true) await this.#claims.release(left, signal);
       const claim =
         this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
       if (claim.session !== session) claim.restartIn(session);
-      claim.isLeaving = false;
       if (waiter !== undefined) claim.waiter = waiter;
-      const { key, isGranted, node } = claim;
       // The claim of a holder does not wait for its turn.
-      const sending = isGranted ? null : session.limiter.begin({ key, isQueued: node !== null, signal });
+      const sending = claim.isGranted
+        ? null
+        : session.limiter.begin({ key, isQueued: claim.node !== null, signal });
       endRequest = sending instanceof Promise ? await sending : sending;
       for (let tries = 1; tries <= TRIES; tries += 1) {
         const found = this.#table.has(claim) ? await this.#claims.askAgain(claim, request, sent) : null;
@@ -160,17 +160,27 @@ class ZookeeperStore implements Store {
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    if (this.#isClosed) return Promise.reject(storeClosed());
+    return this.#isClosed ? Promise.reject(storeClosed()) : this.#release(ref, signal);
+  }
+
+  #release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     const key = claimKey(ref);
+    const known = this.#table.get(ref);
     // A claim that still waits for its turn is never sent, so there is nothing to remove.
     const isCancelled = this.#connection.usable?.limiter.cancel(key) === true;
-    if (isCancelled && this.#table.get(ref) === undefined) return Promise.resolve(false);
-    return this.#turns.run(key, () => this.#removal.release(ref, signal));
+    if (isCancelled && known === undefined) return Promise.resolve(false);
+    return this.#turns.run(key, async () => {
+      const claim = this.#table.get(ref);
+      if (claim !== undefined) return await this.#claims.release(claim, signal);
+      // It was removed while this call waited for its turn.
+      if (known !== undefined) return known.isRemoved;
+      return await this.#claims.evict(await this.#connection.ready(signal), ref);
+    });
   }
 
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#assertOpen();
-    return await this.#removal.removeFound(ref, signal);
+    return await this.#claims.evict(await this.#connection.ready(signal), ref);
   }
 
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
@@ -190,14 +200,15 @@ class ZookeeperStore implements Store {
     this.#assertOpen();
     const session = await this.#connection.ready(signal);
     const lock = this.#tree.lock(name);
-    const queue = await this.#removal.read(session, lock);
+    const queue = await session.transactions.read(lock);
     return queue === null ? [] : await readClaims(session, lock, queue, (id) => this.#timesOf({ name, id }));
   }
 
   #timesOf(ref: ClaimRef): Times {
     const claim = this.#table.get(ref);
     if (claim === undefined) return { heldForMs: null, expiresInMs: null };
-    const heldForMs = claim.isGranted ? this.#clock.monotonicMs() - claim.grantedAtMs : null;
+    const { grantedAtMs } = claim;
+    const heldForMs = grantedAtMs === null ? null : this.#clock.monotonicMs() - grantedAtMs;
     return { heldForMs, expiresInMs: Math.max(claim.session.leftMs(instant(this.#clock)), 0) };
   }
 
@@ -215,9 +226,7 @@ class ZookeeperStore implements Store {
     if (this.#isClosed) return;
     this.#isClosed = true;
     // A client that stays open keeps its session alive, and with it every node that is not removed.
-    const removed = Promise.allSettled(
-      [...this.#table].map((claim) => this.#removal.release(claim, undefined)),
-    );
+    const removed = Promise.allSettled([...this.#table].map((claim) => this.#release(claim)));
     await settlesWithin(this.#clock, removed, CLOSE_MS, { keepAlive: true });
     await this.#connection.close();
   }
@@ -227,11 +236,21 @@ class ZookeeperStore implements Store {
   }
 
   /** After a reconnect or the end of a session, all watches are gone. So every claim asks or renews. */
-  #onSessionChange(session: Session): void {
+  #onSessionChange(): void {
     this.#table.watch.unwatch();
-    void this.#removal.finish(session);
-    for (const claim of this.#table) claim.waiter?.wake();
+    for (const claim of this.#table) {
+      // Its release did not get through.
+      if (claim.isLeaving) this.#finishRelease(claim).catch(() => {});
+      claim.waiter?.wake();
+    }
     for (const observer of this.#observers) void observer.rearm();
+  }
+
+  /** A claim that was sent again by the same id meanwhile stays. */
+  #finishRelease(claim: Claim): Promise<unknown> {
+    return this.#turns.run(claimKey(claim), async () => {
+      if (claim.isLeaving && this.#table.has(claim)) await this.#claims.release(claim, undefined);
+    });
   }
 
   /** Whether the node exists, according to the leader and a majority. That also confirms the session. */
@@ -241,7 +260,7 @@ class ZookeeperStore implements Store {
       await session.ready(signal);
       const isThere =
         note === undefined
-          ? (await session.transactions.check(claim.path, null)).isThere
+          ? await session.transactions.check(claim.path)
           : await session.calls.setData(claim.path, Buffer.from(note));
       if (isThere) return true;
     } catch (error) {

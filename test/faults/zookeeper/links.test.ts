@@ -1,9 +1,11 @@
+import type { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
+import type { Store } from '../../../src/store/store.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../../src/stores/zookeeper/index.ts';
-import { request } from '../../../src/testing/store-case.ts';
+import { permits, request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
@@ -32,6 +34,12 @@ function locksOn(client: RawClient | (() => RawClient)): Locks {
   const locks = createLocks(zookeeperStore(client), { waitMs: 30_000 });
   atTheEnd(() => locks.close({ drainMs: 0 }));
   return locks;
+}
+
+function storeOn(client: RawClient): Store {
+  const store = zookeeperStore(client);
+  atTheEnd(() => store.close());
+  return store;
 }
 
 const others = (): Locks => locksOn(() => ensemble.client({ sessionMs: LONG_SESSION_MS }));
@@ -223,8 +231,7 @@ describe.concurrent('a link to ZooKeeper fails', () => {
 
   it('row 57: a release that did not arrive is sent again when the link is back', async () => {
     const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
-    const store = zookeeperStore(client);
-    atTheEnd(() => store.close());
+    const store = storeOn(client);
     const ref = { name: 'made-good', id: 'me#1' };
     expect((await store.claim(request(ref.name, { id: ref.id, ttlMs: 1_000 }))).granted).toBe(true);
     every((proxy) => proxy.drop('both'));
@@ -232,6 +239,66 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await nodesOf(direct, ref.name)).toHaveLength(1);
     every((proxy) => proxy.pass());
     await until('the node stays', async () => (await nodesOf(direct, ref.name)).length === 0);
+  });
+
+  it('row 57: a claim that is made again after a lost withdrawal has a node while it holds', async () => {
+    const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+    const [store, other] = [storeOn(client), storeOn(ensemble.client({ sessionMs: LONG_SESSION_MS }))];
+    const name = 'withdrawn';
+    const present = request(name, { mode: permits(1, 3) });
+    expect((await other.claim(present)).granted).toBe(true);
+    const dropped = beforeRemoval(client, () => every((proxy) => proxy.drop('toServer')));
+    const wanted = request(name, { wait: true });
+    const refused = later(store.claim(wanted));
+    // The claim is refused, because its mode differs, and its removal does not arrive.
+    await dropped;
+    expect(await other.release(present)).toBe(true);
+    const again = whenConnected(client, () => store.claim(wanted));
+    every((proxy) => proxy.cut());
+    every((proxy) => proxy.pass());
+    await expect(refused).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    expect((await again).granted).toBe(true);
+    expect(await store.renew(wanted, { ttlMs: wanted.ttlMs })).toMatchObject({ held: true });
+    expect((await other.claim(request(name))).granted).toBe(false);
+    expect(await store.release(wanted)).toBe(true);
+  });
+
+  it('row 57: a release that comes while the one before is made good resolves to true', async () => {
+    const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+    const store = storeOn(client);
+    const wanted = request('second-try');
+    expect((await store.claim(wanted)).granted).toBe(true);
+    every((proxy) => proxy.refuse());
+    every((proxy) => proxy.cut());
+    await until('still connected', () => client.getState().code !== CONNECTED);
+    const first = store.release(wanted, AbortSignal.abort());
+    await expect(first).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    const second = beforeRemoval(client, () => store.release(wanted));
+    every((proxy) => proxy.pass());
+    expect(await second).toBe(true);
+    expect(await nodesOf(client, wanted.name)).toEqual([]);
+  });
+
+  it('row 56: a reply that the client cannot read does not block the other claims of its lock', async () => {
+    const { client, every, proxies } = await proxied({ sessionMs: LONG_SESSION_MS });
+    const store = storeOn(client);
+    const ask = (id: string) => store.claim(request('unreadable', { id, wait: true }));
+    expect((await ask('a#1')).granted).toBe(true);
+    const bytes = (): number => proxies.reduce((sum, proxy) => sum + proxy.bytesToServer, 0);
+    const getChildren = client.getChildren.bind(client) as (...args: unknown[]) => void;
+    client.getChildren = async (...args: unknown[]): Promise<void> => {
+      client.getChildren = getChildren;
+      // The reply to the create before has come by then.
+      await until('its node is missing', async () => (await nodesOf(client, 'unreadable')).length === 2);
+      every((proxy) => proxy.holdReplies());
+      const before = bytes();
+      getChildren(...args);
+      await until('the read was not sent', () => bytes() > before);
+      receiveUnreadable(client);
+      every((proxy) => proxy.pass());
+    };
+    await expect(ask('a#2')).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    for (const id of ['a#2', 'a#3']) expect((await ask(id)).granted).toBe(false);
   });
 
   it('row 57: a session that another program ends costs the hold at once', async () => {
@@ -284,6 +351,39 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     });
   });
 });
+
+/** Calls back right before the client's next removal of a node is sent. Resolves to the result. */
+function beforeRemoval<T>(client: RawClient, callback: () => T | Promise<T>): Promise<T> {
+  return new Promise((resolve) => {
+    const remove = client.remove;
+    client.remove = (path, answer) => {
+      client.remove = remove;
+      resolve(callback());
+      client.remove(path, answer);
+    };
+  });
+}
+
+/** Calls back when the client is connected again, before its stores learn that. Resolves to the result. */
+function whenConnected<T>(client: RawClient, callback: () => Promise<T>): Promise<T> {
+  return new Promise((resolve) => {
+    const onState = ({ code }: { readonly code: number }): void => {
+      if (code !== CONNECTED) return;
+      client.removeListener('state', onState);
+      resolve(callback());
+    };
+    (client as unknown as EventEmitter).prependListener('state', onState);
+  });
+}
+
+/** The client gets a reply to no request of its own. It forgets the oldest request, and reconnects. */
+function receiveUnreadable(client: RawClient): void {
+  const reply = Buffer.alloc(20);
+  reply.writeInt32BE(reply.length - 4, 0);
+  reply.writeInt32BE(2 ** 31 - 1, 4);
+  const { connectionManager } = client as unknown as { connectionManager: { socket: EventEmitter } };
+  connectionManager.socket.emit('data', reply);
+}
 
 /** Another client takes over the session, and closes it. */
 async function endSession(client: RawClient): Promise<void> {

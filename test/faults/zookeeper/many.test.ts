@@ -28,7 +28,9 @@ function mostWaiting(client: RawClient): { readonly most: number } {
 
 const lengthOf = (client: RawClient, name: string): Promise<number> =>
   new Promise((resolve) =>
-    client.exists(`/locks/${name}`, (_error, stat) => resolve(stat?.numChildren ?? -1)),
+    client.exists(`/locks/${name}`, (_error, stat) =>
+      resolve((stat as { readonly numChildren?: number } | null)?.numChildren ?? -1),
+    ),
   );
 
 it('row 18: ten thousand waiters of one process cost no hold, and are served in order', {
