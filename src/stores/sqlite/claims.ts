@@ -4,9 +4,8 @@ import type { ClaimOutcome, ClaimRef, ClaimRequest, RenewChange } from '../../st
 import { columnsOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
 import type { FileNotifier } from './file-notifier.ts';
-import { endOf, type Host, type Now } from './host-clock.ts';
+import { endOf, type Now } from './host-clock.ts';
 import { LockQueue, type Standing } from './lock-queue.ts';
-import type { OperationContext } from './transactions.ts';
 
 const FENCE_MAX = 2n ** 63n - 1n;
 /** Waiters that no other process can notify ask this often. */
@@ -15,150 +14,131 @@ const POLL_MS = 250;
 /** `ids`: the claims that are woken. `tags`: the processes that wait for them, or observe. */
 type Announce = (name: string, ids: readonly string[], tags: readonly string[]) => void;
 
+/** A waiter that is woken, and its process. */
+interface Woken {
+  readonly id: string;
+  readonly tag: string;
+}
+
 /** The operations on claims. Each is one transaction, or a single statement where one is enough. */
 export class Claims {
-  readonly #host: Host;
   readonly #queueMax: number;
   readonly #notifier: FileNotifier;
   readonly #announce: Announce;
   #lastFence = 0n;
 
-  constructor(host: Host, queueMax: number, notifier: FileNotifier, announce: Announce) {
-    this.#host = host;
+  constructor(queueMax: number, notifier: FileNotifier, announce: Announce) {
     this.#queueMax = queueMax;
     this.#notifier = notifier;
     this.#announce = announce;
   }
 
-  /** Read inside the transaction: only then is it later than everything that others have written. */
-  now(db: Connection): Now {
-    return [db.bootNumber, Math.floor(this.#host.monotonicMs()), Math.floor(this.#host.wallMs())];
-  }
-
-  claim(context: OperationContext, request: ClaimRequest): ClaimOutcome {
+  claim(db: Connection, request: ClaimRequest): ClaimOutcome {
     const { name, id, mode, ttlMs, note, fenceAbove } = request;
     if (fenceAbove >= FENCE_MAX) throw fencesExhausted();
-    const now = this.now(context.db);
-    const fence = this.#fenceAfter(this.#lastFence, fenceAbove);
+    const now = db.now();
+    const fence = fenceAfter(now, this.#lastFence, fenceAbove);
     const { count, of } = columnsOf(mode);
     // One statement. It takes the fence proposed here only if that is the greatest so far.
     const free = [name, id, fence, count, of, now[1], ...endOf(now, ttlMs), note] as const;
-    if (fence > FENCE_MAX || context.db.run('claimFree', ...free) !== 1)
-      return context.transact(() => this.#claimContended(context, request));
+    if (fence > FENCE_MAX || db.run('claimFree', ...free) !== 1)
+      return db.transact(() => this.#claimContended(db, request));
     this.#lastFence = fence;
     return { granted: true, fence, validForMs: ttlMs };
   }
 
-  renew(context: OperationContext, ref: ClaimRef, { ttlMs, note }: RenewChange): boolean {
-    const { db, transact } = context;
+  renew(db: Connection, ref: ClaimRef, { ttlMs, note }: RenewChange): boolean {
     if (note === undefined) return this.#renew(db, ref, ttlMs);
-    return transact(() => {
+    const { name, id } = ref;
+    return db.transact(() => {
       if (!this.#renew(db, ref, ttlMs)) return false;
-      if (db.run('annotate', note, ref.name, ref.id, note) === 1) this.#wakeAll(context, ref.name);
+      // A changed note may say that waiting is pointless.
+      if (db.run('annotate', note, name, id, note) === 1)
+        this.#notify(db, name, db.all<Woken>('wakeAll', name));
       return true;
     });
   }
 
-  release(context: OperationContext, { name, id }: ClaimRef): boolean {
-    if (context.db.run('releaseUnwaited', name, id, ...this.now(context.db)) === 1) return true;
-    return context.transact(() => {
-      const queue = this.#queueOf(context.db, name);
-      const removed = context.db.run('removeHold', name, id) + context.db.run('removeWaiting', name, id) > 0;
-      if (removed || queue.hasRemoved) this.#handOff(context, name);
+  release(db: Connection, { name, id }: ClaimRef): boolean {
+    if (db.run('releaseUnwaited', name, id, ...db.now()) === 1) return true;
+    return db.transact(() => {
+      const queue = new LockQueue(db, name, this.#notifier.tag);
+      const removed = db.run('removeHold', name, id) + db.run('removeWaiting', name, id) > 0;
+      if (removed || queue.hasRemoved) this.#handOff(db, name);
       return removed;
     });
   }
 
-  #claimContended(context: OperationContext, request: ClaimRequest): ClaimOutcome {
+  #claimContended(db: Connection, request: ClaimRequest): ClaimOutcome {
     const { name, id, ttlMs } = request;
-    const now = this.now(context.db);
-    const queue = this.#queueOf(context.db, name, now);
-    const fence = queue.heldFence(id);
-    if (fence !== null) {
+    const now = db.now();
+    const queue = new LockQueue(db, name, this.#notifier.tag, now);
+    const [held] = db.all<{ fence: string }>('ownHold', name, id);
+    if (held !== undefined) {
       // By the clock reading that found the hold alive: by a later one it might have expired.
-      this.#renew(context.db, request, ttlMs, now);
-      return { granted: true, fence, validForMs: ttlMs };
+      this.#renew(db, request, ttlMs, now);
+      return { granted: true, fence: BigInt(held.fence), validForMs: ttlMs };
     }
-    const position = queue.positionOf(id);
-    if (position === null) queue.assertCompatible(request.mode);
+    queue.assertCompatible(request);
     const standing = queue.standing(request);
     const outcome = standing.fits
-      ? this.#grant(context, now, queue, request)
-      : this.#refuse(context, queue, request, position, standing);
-    if (queue.hasRemoved) this.#handOff(context, name);
+      ? this.#grant(db, now, request)
+      : this.#refuse(db, queue, request, standing);
+    if (queue.hasRemoved) this.#handOff(db, name);
     return outcome;
   }
 
-  #grant(context: OperationContext, now: Now, queue: LockQueue, request: ClaimRequest): ClaimOutcome {
-    const { name, id, mode, ttlMs, note } = request;
-    const last = BigInt(context.db.all<{ fence: string }>('lastFence')[0]?.fence ?? 0);
+  #grant(db: Connection, now: Now, { name, id, mode, ttlMs, note, fenceAbove }: ClaimRequest): ClaimOutcome {
+    const last = BigInt(db.all<{ fence: string }>('lastFence')[0]?.fence ?? 0);
     if (last >= FENCE_MAX) throw fencesExhausted();
-    context.db.run('removeWaiting', name, id);
-    const fence = this.#fenceAfter(last, request.fenceAbove);
+    const fence = fenceAfter(now, last, fenceAbove);
     const { count, of } = columnsOf(mode);
-    const { watchers } = queue;
-    const waited = watchers.length > 0 || queue.hasWaiters ? 1 : 0;
-    context.db.run('grant', name, id, fence, count, of, waited, now[1], ...endOf(now, ttlMs), note);
-    this.#notify(context, name, [], watchers);
+    db.run('removeWaiting', name, id);
+    db.run('grant', name, id, fence, count, of, name, name, now[1], ...endOf(now, ttlMs), note);
+    this.#notify(db, name, []);
     this.#lastFence = fence;
     return { granted: true, fence, validForMs: ttlMs };
   }
 
-  #refuse(
-    context: OperationContext,
-    queue: LockQueue,
-    request: ClaimRequest,
-    position: number | null,
-    standing: Standing,
-  ): ClaimOutcome {
-    const isWaiting = request.wait || position !== null;
-    // Before the queue can be seen by others, so that no notification is missed.
-    if (isWaiting) this.#notifier.listen();
+  #refuse(db: Connection, queue: LockQueue, request: ClaimRequest, standing: Standing): ClaimOutcome {
+    const isKnown = queue.keep(request);
+    // Before the commit shows others that it waits, so that no notification is missed.
+    if (isKnown || request.wait) this.#notifier.listen();
+    if (request.wait && !isKnown) {
+      queue.enqueue(request, this.#queueMax);
+      this.#notify(db, request.name, []);
+    }
     const mostMs = this.#notifier.isListening ? DEFAULTS.queuePositionMs / 3 : POLL_MS;
-    const kept = isWaiting ? queue.wait(request, position, this.#queueMax) : null;
-    if (isWaiting && position === null) this.#notify(context, request.name, [], queue.watchers);
-    return { granted: false, retryAfterMs: queue.retryAfterMs(kept, standing, mostMs) };
+    return { granted: false, retryAfterMs: queue.retryAfterMs(request.id, standing, mostMs) };
   }
 
   /** Notifies the claims that can be granted now. */
-  #handOff(context: OperationContext, name: string): void {
-    const queue = this.#queueOf(context.db, name);
+  #handOff(db: Connection, name: string): void {
+    const queue = new LockQueue(db, name, this.#notifier.tag);
     const { turns } = queue.standing(null);
     queue.giveTurns(turns);
-    const ids = turns.map(({ id }) => id);
-    this.#notify(context, name, ids, [...turns.map(({ tag }) => tag), ...queue.watchers]);
+    this.#notify(db, name, turns);
   }
 
-  /** Wakes every waiter: a changed note may say that waiting is pointless. */
-  #wakeAll(context: OperationContext, name: string): void {
-    context.db.run('wakeAll', name);
-    const waiting = context.db.all<{ id: string; tag: string }>('waiting', name);
-    const ids = waiting.map(({ id }) => id);
-    this.#notify(context, name, ids, [
-      ...waiting.map(({ tag }) => tag),
-      ...this.#queueOf(context.db, name).watchers,
-    ]);
+  /** Notifies these waiters, and the observers of the lock. */
+  #notify(db: Connection, name: string, woken: readonly Woken[]): void {
+    const watching = db.all<{ tag: string }>('watchers', name);
+    const tags = [...woken, ...watching].map(({ tag }) => tag);
+    const ids = woken.map(({ id }) => id);
+    if (tags.length > 0) db.effects.push(() => this.#announce(name, ids, tags));
   }
 
-  #notify(context: OperationContext, name: string, ids: readonly string[], tags: readonly string[]): void {
-    if (tags.length > 0) context.afterCommit(() => this.#announce(name, ids, tags));
-  }
-
-  #queueOf(db: Connection, name: string, now = this.now(db)): LockQueue {
-    return new LockQueue(db, now, name, this.#notifier.tag);
-  }
-
-  #renew(db: Connection, { name, id }: ClaimRef, ttlMs: number, now = this.now(db)): boolean {
+  #renew(db: Connection, { name, id }: ClaimRef, ttlMs: number, now = db.now()): boolean {
     return db.run('renew', ...endOf(now, ttlMs), name, id, ...now) === 1;
   }
+}
 
-  /** A hybrid logical clock: near the wall clock, so that a new database continues above a lost one. */
-  #fenceAfter(last: bigint, above: bigint): bigint {
-    let fence = BigInt(Math.floor(this.#host.wallMs() * 1000));
-    if (fence <= last) fence = last + 1n;
-    if (fence <= above) fence = above + 1n;
-    return fence;
-  }
+/** A hybrid logical clock: near the wall clock, so that a new database continues above a lost one. */
+function fenceAfter([, , wallMs]: Now, last: bigint, above: bigint): bigint {
+  let fence = BigInt(wallMs) * 1_000n;
+  if (fence <= last) fence = last + 1n;
+  if (fence <= above) fence = above + 1n;
+  return fence;
 }
 
 function fencesExhausted(): StoreError {

@@ -57,26 +57,20 @@ function openerOf(library: string, made: DatabaseClass): OpenSqlite {
 }
 
 export function isDatabase(value: unknown): value is SqliteDatabase {
-  const methods: unknown[] = ['exec', 'prepare', 'close'].map(
-    (name) => (value as Record<string, unknown> | null)?.[name],
-  );
-  return methods.every((method) => typeof method === 'function');
+  const members = (value ?? {}) as Record<string, unknown>;
+  return ['exec', 'prepare', 'close'].every((name) => typeof members[name] === 'function');
 }
 
 function builtInClass(): DatabaseClass | null {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   // From 22.5 it was there behind a flag, and then without a way to set the time-out.
   if (major < 22 || (major === 22 && minor < 13)) return null;
-  return quietly(() => process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: DatabaseClass })
-    .DatabaseSync;
-}
-
-/** Node 22 warns that its SQLite is experimental, which the user of this store cannot change. */
-function quietly<T>(load: () => T): T {
+  // Node 22 warns that its SQLite is experimental, which the user of this store cannot change.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
-    return load();
+    return (process.getBuiltinModule('node:sqlite') as unknown as { DatabaseSync: DatabaseClass })
+      .DatabaseSync;
   } finally {
     process.emitWarning = emitWarning;
   }
@@ -105,49 +99,35 @@ function refusalHere(name: string): string | null {
 }
 
 /** `refused`: nothing was done. `unknown`: the disk itself may have failed under a transaction. */
-export type FailureKind = 'busy' | 'full' | 'refused' | 'unknown';
+type FailureKind = 'busy' | 'full' | 'refused' | 'unknown';
 
-interface Failure {
-  readonly kind: FailureKind;
-  readonly why: string;
-}
-
-const BUSY: Failure = {
-  kind: 'busy',
-  why: 'another process kept it locked for too long (is one stopped in the middle of a write?)',
-};
-const CANNOT_OPEN: Failure = {
-  kind: 'refused',
-  why: 'it cannot be opened or created; check that the folder exists and that this user may write to it',
-};
+const BUSY = 'another process kept it locked for too long (is one stopped in the middle of a write?)';
 const DAMAGED =
   'the file is damaged; move it away, and its -wal and -shm files with it, to start with an empty one';
-const FAILURES: readonly (readonly [code: number, name: string, failure: Failure])[] = [
-  [5, 'SQLITE_BUSY', BUSY],
-  [6, 'SQLITE_LOCKED', BUSY],
-  [15, 'SQLITE_PROTOCOL', BUSY],
-  [13, 'SQLITE_FULL', { kind: 'full', why: 'the disk is full' }],
-  [8, 'SQLITE_READONLY', { kind: 'refused', why: 'it cannot be written to' }],
-  [11, 'SQLITE_CORRUPT', { kind: 'refused', why: DAMAGED }],
-  [26, 'SQLITE_NOTADB', { kind: 'refused', why: 'the file is not a SQLite database; it was left as it is' }],
-  [14, 'SQLITE_CANTOPEN', CANNOT_OPEN],
-  [10, 'SQLITE_IOERR', { kind: 'unknown', why: 'reading or writing failed' }],
+const NOT_OPENED =
+  'it cannot be opened or created; check that the folder exists and that this user may write to it';
+const FAILURES: readonly (readonly [number: number, name: string, kind: FailureKind, why: string])[] = [
+  [5, 'SQLITE_BUSY', 'busy', BUSY],
+  [6, 'SQLITE_LOCKED', 'busy', BUSY],
+  [15, 'SQLITE_PROTOCOL', 'busy', BUSY],
+  [13, 'SQLITE_FULL', 'full', 'the disk is full'],
+  [8, 'SQLITE_READONLY', 'refused', 'it cannot be written to'],
+  [11, 'SQLITE_CORRUPT', 'refused', DAMAGED],
+  [26, 'SQLITE_NOTADB', 'refused', 'the file is not a SQLite database; it was left as it is'],
+  [14, 'SQLITE_CANTOPEN', 'refused', NOT_OPENED],
+  [10, 'SQLITE_IOERR', 'unknown', 'reading or writing failed'],
 ];
 
-/** Libraries give a name as `code`, or a number as `errcode` with a finer code in its upper bits. */
-function failureIn(error: unknown): Failure {
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
-  for (const [number, name, failure] of FAILURES) {
-    if (typeof errcode === 'number' && (errcode & 0xff) === number) return failure;
-    if (typeof code === 'string' && (code === name || code.startsWith(`${name}_`))) return failure;
-  }
-  // libsql reports a failure to open as text that ends with the number.
-  if (error instanceof Error && /: 14"?\)?$/.test(error.message)) return CANNOT_OPEN;
-  return { kind: 'unknown', why: 'the database failed' };
-}
+/** libsql reports a failure to open as text that ends with the number. */
+const IN_TEXT = /: (14)"?\)?$/;
 
-export function failureKind(error: unknown): FailureKind {
-  return failureIn(error).kind;
+/** Libraries give a name as `code`, or a number as `errcode` with a finer code in its upper bits. */
+export function failureIn(error: unknown): { readonly kind: FailureKind; readonly why: string } {
+  const { code, errcode, message } = (error ?? {}) as Record<string, unknown>;
+  const given = typeof errcode === 'number' ? errcode & 0xff : Number(IN_TEXT.exec(`${message}`)?.[1]);
+  for (const [number, name, kind, why] of FAILURES)
+    if (given === number || code === name || `${code}`.startsWith(`${name}_`)) return { kind, why };
+  return { kind: 'unknown', why: 'the database failed' };
 }
 
 /** Nothing of a failed transaction stays, except perhaps when the disk itself failed under it. */

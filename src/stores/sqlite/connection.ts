@@ -1,11 +1,8 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { StoreError } from '../../errors.ts';
 import type { OpenSqlite, SqliteDatabase, SqliteStatement, SqliteValue } from './client-library.ts';
+import type { Host, Now } from './host-clock.ts';
 import { FORMAT, SCHEMA, SQL, type StatementName } from './schema.ts';
-
-/** Each process reports its writes in steps; the log is written back after this many of all processes. */
-const WRITES_STEP = 128;
-const WRITES_MAX = 1_024;
 
 /**
  * No waiting inside the library. A new file gets small pages: a claim is a short row, and each write
@@ -18,51 +15,49 @@ PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 10000;
 `;
 
-/** What the checks of `diagnose` show. */
-export interface ConnectionFacts {
-  readonly library: string;
-  readonly version: string;
-  readonly journalMode: string;
-}
-
 /**
  * One open database with its prepared statements. Every call is synchronous and short, and none waits:
  * while another process writes, a call throws "busy" at once.
  */
 export class Connection {
-  readonly #database: SqliteDatabase;
-  readonly #statements = new Map<StatementName, SqliteStatement>();
-  readonly #owned: boolean;
-  readonly #path: string | null;
-  readonly #open: OpenSqlite;
-  #log: number | null = null;
-  readonly bootNumber: number;
-  /**
-   * Set after a statement failed, until a COMMIT succeeds. libsql leaves such a statement half-way, and
-   * until it has run again, statements outside a transaction seem to succeed without being committed.
-   */
-  mayNotCommit = false;
+  /** `null`: the claims exist only in this connection, so it cannot be reopened. */
+  readonly path: string | null;
+  /** To be run after the commit, when other processes can see what was written. */
+  effects: (() => void)[] = [];
   /** COMMIT itself failed, for example because of a statement left half-way: reopen the database. */
   hasFailedCommit = false;
-  #writes = 0;
+  readonly #host: Host;
+  readonly #bootNumber: number;
+  readonly #open: OpenSqlite;
+  readonly #database: SqliteDatabase;
+  readonly #isLent: boolean;
+  readonly #statements = new Map<StatementName, SqliteStatement>();
+  #log: number | null = null;
+  #isInTransaction = false;
 
   /** @param path the file, or `null` when the database is in memory. */
-  constructor(open: OpenSqlite, path: string | null, bootId: string, lent: SqliteDatabase | null) {
+  constructor(open: OpenSqlite, path: string | null, host: Host, lent: SqliteDatabase | null) {
+    this.#host = host;
     this.#open = open;
-    this.#path = path;
-    this.#owned = lent === null;
+    this.path = path;
+    this.#isLent = lent !== null;
     this.#database = lent ?? open(path ?? ':memory:');
     try {
-      if (this.#owned) this.#database.exec(SETTINGS);
+      if (!this.#isLent) this.#database.exec(SETTINGS);
       if (path !== null) this.#useLog();
       this.#setUp();
-      this.bootNumber = this.#findBoot(bootId);
+      this.#bootNumber = this.#findBoot(host.bootId);
       // SQLite takes no locks on the log, so closing this descriptor drops none.
       if (path !== null) this.#log = openSync(`${path}-wal`, 'r');
     } catch (error) {
       this.close();
       throw error;
     }
+  }
+
+  /** Read inside the transaction: only then is it later than everything that others have written. */
+  now(): Now {
+    return [this.#bootNumber, Math.floor(this.#host.monotonicMs()), Math.floor(this.#host.wallMs())];
   }
 
   run(name: StatementName, ...values: SqliteValue[]): number {
@@ -73,26 +68,29 @@ export class Connection {
     return this.#statement(name).all(...values) as T[];
   }
 
+  /** Runs several statements as one transaction, or as a part of the one that is already open. */
   transact<T>(work: () => T): T {
-    // Not a prepared statement: see `mayNotCommit`.
+    if (this.#isInTransaction) return work();
+    // Not a prepared statement, which libsql would leave half-way when it fails.
     this.#database.exec('BEGIN IMMEDIATE');
+    this.#isInTransaction = true;
     let isDone = false;
     try {
       const result = work();
       isDone = true;
       this.#database.exec('COMMIT');
-      this.mayNotCommit = false;
       return result;
     } catch (error) {
       this.hasFailedCommit = isDone;
-      this.#rollBack();
+      try {
+        this.#database.exec('ROLLBACK');
+      } catch {
+        // SQLite has already rolled back by itself after the worst failures.
+      }
       throw error;
+    } finally {
+      this.#isInTransaction = false;
     }
-  }
-
-  /** Whether the claims exist only in this connection, so that it cannot be reopened. */
-  get isOnlyCopy(): boolean {
-    return this.#owned && this.#path === null;
   }
 
   /**
@@ -104,49 +102,23 @@ export class Connection {
     return this.#log === null || fstatSync(this.#log).nlink > 0;
   }
 
-  afterBatch(): void {
-    this.#writes += 1;
-    if (this.#writes >= WRITES_STEP) this.writeBack();
-  }
-
-  /** Adds this process's writes to those of all, and writes the log back when they are many. */
-  writeBack(): void {
-    if (this.#path === null) return;
-    const isDue = this.transact(() => {
-      const total = this.all<{ count: number }>('countWrites', this.#writes)[0]?.count ?? 0;
-      return total >= WRITES_MAX && this.run('resetWrites') === 1;
-    });
-    this.#writes = 0;
-    if (isDue) this.#checkpoint();
-  }
-
   /**
-   * SQLite before 3.51.3 could lose a transaction when another process restarted the log during a
-   * checkpoint. There a second connection makes the checkpoint under the write lock of this one.
+   * Writes the log back. SQLite before 3.51.3 could lose a transaction when another process restarted
+   * the log meanwhile. So a second connection does it under the write lock of this one.
    */
-  #checkpoint(): void {
-    const write = 'PRAGMA wal_checkpoint(PASSIVE)';
-    if (this.#hasSafeCheckpoint()) {
-      this.#database.exec(write);
-      return;
-    }
-    const second = this.#open(this.#path ?? ':memory:');
+  writeBack(): void {
+    if (this.path === null) return;
+    const second = this.#open(this.path);
     try {
       second.exec(SETTINGS);
-      this.transact(() => second.exec(write));
+      this.transact(() => second.exec('PRAGMA wal_checkpoint(PASSIVE)'));
     } finally {
       second.close();
     }
   }
 
-  #hasSafeCheckpoint(): boolean {
-    const version = this.#select<string>('SELECT sqlite_version() AS value') ?? '';
-    const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
-    return major > 3 || (major === 3 && (minor > 51 || (minor === 51 && patch >= 3)));
-  }
-
   /** The library, its version of SQLite, and how it writes the file. */
-  facts(): ConnectionFacts {
+  facts() {
     return {
       library: this.#open.library,
       version: this.#select<string>('SELECT sqlite_version() AS value') ?? '',
@@ -157,7 +129,7 @@ export class Connection {
   close(): void {
     if (this.#log !== null) closeSync(this.#log);
     this.#log = null;
-    if (!this.#owned) return;
+    if (this.#isLent) return;
     this.#statements.clear();
     this.#database.close();
   }
@@ -169,14 +141,6 @@ export class Connection {
       this.#statements.set(name, statement);
     }
     return statement;
-  }
-
-  #rollBack(): void {
-    try {
-      this.#database.exec('ROLLBACK');
-    } catch {
-      // SQLite has already rolled back by itself after the worst failures.
-    }
   }
 
   #useLog(): void {
@@ -196,7 +160,7 @@ export class Connection {
     const format = this.#format();
     if (format !== String(FORMAT)) {
       throw new StoreError(
-        `SQLite store ${this.#path ?? 'in memory'}: another version of holdfast has written it ` +
+        `SQLite store ${this.path ?? 'in memory'}: another version of holdfast has written it ` +
           `(its format is ${format}, this version knows ${FORMAT})`,
         { applied: 'no' },
       );
@@ -216,17 +180,15 @@ export class Connection {
   }
 
   #findBoot(bootId: string): number {
-    const find = (): number | null =>
-      this.#select('SELECT number AS value FROM holdfast_boot WHERE boot = ?', bootId);
-    const known = find();
-    if (known !== null) return known;
-    this.transact(() => {
-      // The leases of a boot that is not listed are judged by the wall clock, like those of any other.
-      this.#database.exec(
-        'DELETE FROM holdfast_boot WHERE number <= (SELECT max(number) FROM holdfast_boot) - 100',
-      );
-      this.#database.prepare('INSERT OR IGNORE INTO holdfast_boot (boot) VALUES (?)').run(bootId);
-    });
-    return find() ?? 0;
+    const find = 'SELECT number AS value FROM holdfast_boot WHERE boot = ?';
+    if (this.#select(find, bootId) === null) {
+      this.transact(() => {
+        // The leases of a boot that is not listed are judged by the wall clock, like those of any other.
+        const last = '(SELECT max(number) FROM holdfast_boot)';
+        this.#database.exec(`DELETE FROM holdfast_boot WHERE number <= ${last} - 100`);
+        this.#database.prepare('INSERT OR IGNORE INTO holdfast_boot (boot) VALUES (?)').run(bootId);
+      });
+    }
+    return this.#select(find, bootId) ?? 0;
   }
 }

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from '../../errors.ts';
 import { findLibrary, isDatabase, libraryOf, type SqliteDatabase } from './client-library.ts';
 import { Connection } from './connection.ts';
 import { checkFile } from './file-check.ts';
+import type { Host } from './host-clock.ts';
 
 /** Where the claims are, and how to get there. */
 export interface Source {
@@ -13,7 +14,7 @@ export interface Source {
 }
 
 /** A given database tells which library to use and which file to open. One in memory is used itself. */
-export function sourceOf(source: string | SqliteDatabase, bootId: string): Source {
+export function sourceOf(source: string | SqliteDatabase, host: Host): Source {
   const isPath = typeof source === 'string';
   if (!isPath && !isDatabase(source))
     throw new InvalidArgumentError('pathOrDatabase', 'must be a path or a SQLite database');
@@ -23,7 +24,7 @@ export function sourceOf(source: string | SqliteDatabase, bootId: string): Sourc
   const lent = isPath || path !== null ? null : source;
   const connect = (): Connection => {
     if (path !== null) checkFile(path);
-    return new Connection(open, path, bootId, lent);
+    return new Connection(open, path, host, lent);
   };
   return { path, connect };
 }

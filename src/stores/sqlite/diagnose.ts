@@ -30,7 +30,7 @@ export async function diagnoseSqlite(
   const file = path === null ? [] : await fileChecks(context, path);
   // What cannot be opened safely is not opened to look inside.
   if (file.some(({ level }) => level === 'fail')) return file;
-  const facts = transactions.run(({ db }) => db.facts(), context.signal);
+  const facts = transactions.run((db) => db.facts(), context.signal);
   return await Promise.all([
     ...file,
     runCheck(context, 'sqlite-journal-mode', async () => judgeJournal(path, (await facts).journalMode)),

@@ -36,18 +36,17 @@ const NETWORK: ReadonlyMap<number, string> = new Map([
  * effect.
  */
 export function checkFile(path: string, typeOf: (folder: string) => number = fileSystemType): void {
-  const folder = dirname(path);
-  const network = isFolder(folder) ? networkFileSystem(folder, typeOf) : null;
-  if (network !== null) {
-    throw refusal(
-      path,
-      `it is on a network file system (${network}), where locks cannot be trusted; ` +
-        'use a local disk, or a server',
-    );
-  }
-  const problem = fileProblem(path);
-  if (problem !== null) throw refusal(path, problem);
-  checkNotStranded(path);
+  const problem = fileProblem(path) ?? networkProblem(path, typeOf) ?? strandedProblem(path);
+  if (problem !== null) throw new StoreError(`SQLite store ${path}: ${problem}`, { applied: 'no' });
+}
+
+function networkProblem(path: string, typeOf: (folder: string) => number): string | null {
+  const network = networkFileSystem(dirname(path), typeOf);
+  if (network === null) return null;
+  return (
+    `it is on a network file system (${network}), where locks cannot be trusted; ` +
+    'use a local disk, or a server'
+  );
 }
 
 /** The name of the network file system that a folder is on; `null` for a local one. */
@@ -80,15 +79,14 @@ function isFolder(path: string): boolean {
  * log that was removed, a new one would use that too, and write where no other process reads. libsql
  * closes a connection only when its statements are garbage-collected, so this can last a while.
  */
-function checkNotStranded(path: string): void {
-  if (!existsSync(path)) return;
+function strandedProblem(path: string): string | null {
+  if (!existsSync(path)) return null;
   const file = realpathSync(path);
   const open = new Set(openFiles());
-  if (!open.has(file) || open.has(`${file}-shm`) || !open.has(`${file}-shm (deleted)`)) return;
-  throw refusal(
-    path,
+  if (!open.has(file) || open.has(`${file}-shm`) || !open.has(`${file}-shm (deleted)`)) return null;
+  return (
     'its log was removed while this process used it. This process has opened and closed the file by other ' +
-      'means (a copy or a backup?), which drops its locks; restart the process',
+    'means (a copy or a backup?), which drops its locks; restart the process'
   );
 }
 
@@ -121,8 +119,4 @@ function isWritable(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function refusal(path: string, problem: string): StoreError {
-  return new StoreError(`SQLite store ${path}: ${problem}`, { applied: 'no' });
 }

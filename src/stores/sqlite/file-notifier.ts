@@ -1,15 +1,13 @@
 import {
   chmodSync,
-  closeSync,
+  existsSync,
   type FSWatcher,
   mkdirSync,
-  openSync,
   readdirSync,
   rmSync,
   statSync,
   watch,
   writeFileSync,
-  writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { isGone, newProcessTag } from './process-tag.ts';
@@ -30,8 +28,7 @@ export class FileNotifier {
   readonly #folder: string | null;
   readonly #onNotified: () => void;
   readonly #onEviction: () => void;
-  #watcher: FSWatcher | null = null;
-  #evictionWatcher: FSWatcher | null = null;
+  #watchers: FSWatcher[] = [];
   #isUsable = true;
 
   /** @param path the database's file, or `null` when it is in memory and no other process sees it. */
@@ -43,36 +40,29 @@ export class FileNotifier {
 
   /** Whether other processes can reach this store. */
   get isListening(): boolean {
-    return this.#folder === null || this.#watcher !== null;
+    return this.#folder === null || this.#watchers.length > 0;
   }
 
   /** From its return on, no notification is missed. */
   listen(): void {
-    if (this.#folder === null || this.#watcher !== null || !this.#isUsable) return;
-    const file = join(this.#folder, this.tag);
+    if (this.isListening || !this.#isUsable) return;
     try {
-      makeFile(this.#folder, file);
-      this.#watcher = watch(file, { persistent: false });
-      this.#watcher.on('change', this.#onChange);
-      this.#watcher.on('error', () => this.#stop());
-      this.#watchEvictions(this.#folder);
+      this.#watch(this.tag, this.#onChange);
+      // Without this one, the next renewal shows that a hold was evicted.
+      this.#watch(EVICTED, this.#onEviction);
     } catch {
-      // The folder cannot be made, or the system has no more watches.
-      this.#isUsable = false;
+      // The folder cannot be made, the file belongs to another user, or the system has no more watches.
+      this.#isUsable = this.isListening;
     }
   }
 
-  /** Without this watch, the next renewal shows that a hold was evicted. */
-  #watchEvictions(folder: string): void {
-    const file = join(folder, EVICTED);
-    try {
-      if (statSync(file, { throwIfNoEntry: false }) === undefined) makeFile(folder, file);
-      this.#evictionWatcher = watch(file, { persistent: false });
-      this.#evictionWatcher.on('change', this.#onEviction);
-      this.#evictionWatcher.on('error', () => this.#evictionWatcher?.close());
-    } catch {
-      // The file belongs to another user, or the system has no more watches.
-    }
+  #watch(name: string, onChange: (event: string) => void): void {
+    if (this.#folder === null) return;
+    const file = join(this.#folder, name);
+    makeFile(this.#folder, file);
+    const watcher = watch(file, { persistent: false });
+    this.#watchers.push(watcher);
+    watcher.on('change', onChange).on('error', () => this.#stop());
   }
 
   notify(tags: Iterable<string>): void {
@@ -92,12 +82,8 @@ export class FileNotifier {
   #touch(file: string): void {
     if (this.#folder === null) return;
     try {
-      const fd = openSync(join(this.#folder, file), 'r+');
-      try {
-        writeSync(fd, '!', 0);
-      } finally {
-        closeSync(fd);
-      }
+      // Only if it exists.
+      writeFileSync(join(this.#folder, file), '!', { flag: 'r+' });
     } catch {
       // That process is gone, or does not listen and asks by itself.
     }
@@ -113,10 +99,8 @@ export class FileNotifier {
   };
 
   #stop(): void {
-    this.#watcher?.close();
-    this.#watcher = null;
-    this.#evictionWatcher?.close();
-    this.#evictionWatcher = null;
+    for (const watcher of this.#watchers) watcher.close();
+    this.#watchers = [];
     if (this.#folder === null) return;
     try {
       rmSync(join(this.#folder, this.tag), { force: true });
@@ -129,8 +113,10 @@ export class FileNotifier {
 
 /** The file gets the permissions of the database: a user who may lock may also notify. */
 function makeFile(folder: string, file: string): void {
+  // A write to it would notify the processes that watch it.
+  if (existsSync(file)) return;
   const mode = statSync(folder.slice(0, -'-wake'.length)).mode & 0o666;
-  if (statSync(folder, { throwIfNoEntry: false }) === undefined) {
+  if (!existsSync(folder)) {
     mkdirSync(folder, { recursive: true });
     chmodSync(folder, mode | ((mode & 0o444) >> 2));
   }

@@ -24,15 +24,15 @@ export function endOf([bootNumber, monotonicMs, wallMs]: Now, ttlMs: number): No
 }
 
 export function hostOf(clock: Clock): Host {
+  const wallMs = (): number => clock.wallMs();
   // A caller's own clock is shared by the stores that were given that object.
-  if (clock !== systemClock) {
-    return { bootId: 'own clock', monotonicMs: () => clock.monotonicMs(), wallMs: () => clock.wallMs() };
-  }
-  const offsetMs = bootOffsetMs(clock) - namespaceOffsetMs();
+  if (clock !== systemClock) return { bootId: 'own clock', monotonicMs: () => clock.monotonicMs(), wallMs };
+  const offsetMs = namespaceOffsetMs();
   return {
     bootId: readText('/proc/sys/kernel/random/boot_id') ?? approximateBoot(clock),
-    monotonicMs: () => clock.monotonicMs() + offsetMs,
-    wallMs: () => clock.wallMs(),
+    // Unlike `performance.now()`, it does not start with the process.
+    monotonicMs: () => Number(process.hrtime.bigint()) / 1e6 - offsetMs,
+    wallMs,
   };
 }
 
@@ -48,30 +48,6 @@ export function assertHostClock(clock: Clock): void {
     `${runtime} has no clock that all processes of a host share, so a SQLite file cannot be locked safely; ` +
       'use Node.js, or another store',
   );
-}
-
-/** The two clocks are read side by side, until two readings are this close, or this often. */
-const READINGS_MAX = 20;
-const APART_MS = 0.1;
-
-/**
- * The system's clock minus the process's. A process that is stopped between the two readings would
- * stay behind all others by that much, and its leases would end for them while it still holds. So the
- * closest pair of readings counts.
- */
-function bootOffsetMs(clock: Clock): number {
-  const system = (): number => Number(process.hrtime.bigint()) / 1e6;
-  let offsetMs = 0;
-  let leastMs = Number.POSITIVE_INFINITY;
-  for (let reading = 0; reading < READINGS_MAX && leastMs > APART_MS; reading += 1) {
-    const before = system();
-    const own = clock.monotonicMs();
-    const tookMs = system() - before;
-    if (tookMs >= leastMs) continue;
-    leastMs = tookMs;
-    offsetMs = before - own;
-  }
-  return offsetMs;
 }
 
 /** A time namespace shifts the monotonic clock of a container. This offset gives the host's own. */

@@ -1,7 +1,6 @@
 import type { StoredClaim } from '../../store/store.ts';
 import { type ModeColumns, modeOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
-import type { Now } from './host-clock.ts';
 
 /** How many names one operation reads. */
 export const NAMES_PAGE = 256;
@@ -19,14 +18,15 @@ interface ClaimRow extends ModeColumns {
   readonly held: number;
 }
 
-export function readClaims(db: Connection, now: Now, name: string): StoredClaim[] {
+export function readClaims(db: Connection, name: string): StoredClaim[] {
+  const now = db.now();
   const [boot, ms] = now;
   return db.all<ClaimRow>('read', ...now, boot, ms, name, ...now, ...now, name, ...now).map(describe);
 }
 
 /** The next names with this prefix, in order. */
-export function namesAfter(db: Connection, now: Now, prefix: string, after: string): string[] {
-  const values = [after, prefix + LAST_NAME, prefix, prefix, ...now] as const;
+export function namesAfter(db: Connection, prefix: string, after: string): string[] {
+  const values = [after, prefix + LAST_NAME, prefix, prefix, ...db.now()] as const;
   return db.all<{ name: string }>('names', ...values, ...values, NAMES_PAGE).map(({ name }) => name);
 }
 

@@ -2,8 +2,7 @@ import { ModeMismatchError, QueueFullError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import { agree, fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode } from '../../store/store.ts';
-import type { Holders, ModeColumns } from '../shared/mode-columns.ts';
-import { columnsOf, modeOf, presentMode, weightHeld } from '../shared/mode-columns.ts';
+import { columnsOf, type ModeColumns, modeOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
 import { endOf, type Now } from './host-clock.ts';
 import { isGone } from './process-tag.ts';
@@ -15,6 +14,14 @@ interface QueueRow extends ModeColumns {
   readonly turn: number;
   /** Milliseconds until the row expires. */
   readonly left: number;
+}
+
+/** The holders together, with a mode that agrees with those of all. */
+interface Holders extends ModeColumns {
+  /** 0 when there are none. */
+  readonly weight: number;
+  /** Milliseconds until the first hold ends. */
+  readonly left: number | null;
 }
 
 /** Where a claim stands in the queue. */
@@ -49,7 +56,7 @@ export class LockQueue {
   #removed: number;
 
   /** Removes the holds that have expired. `tag`: of this process. */
-  constructor(db: Connection, now: Now, name: string, tag: string) {
+  constructor(db: Connection, name: string, tag: string, now: Now = db.now()) {
     this.#db = db;
     this.#now = now;
     this.#name = name;
@@ -63,42 +70,24 @@ export class LockQueue {
     return this.#removed > 0;
   }
 
-  get hasWaiters(): boolean {
-    return this.#bounds().last > 0;
-  }
-
-  /** The tags of the processes that observe this lock. */
-  get watchers(): readonly string[] {
-    return this.#db.all<{ tag: string }>('watchers', this.#name).map(({ tag }) => tag);
-  }
-
-  heldFence(id: string): bigint | null {
-    const held = this.#db.all<{ fence: string }>('ownHold', this.#name, id)[0];
-    return held === undefined ? null : BigInt(held.fence);
-  }
-
-  positionOf(id: string): number | null {
-    return this.#db.all<{ position: number }>('ownPosition', id, this.#name)[0]?.position ?? null;
-  }
-
-  assertCompatible(mode: Mode): void {
-    let present = presentMode(this.#holders);
-    if (present === null) {
-      const [first] = this.#waiting(null);
-      if (first !== undefined) present = modeOf(first);
+  assertCompatible({ id, mode }: ClaimRequest): void {
+    const claims: Iterable<ModeColumns> = this.#holders.weight > 0 ? [this.#holders] : this.#waiting(id);
+    for (const first of claims) {
+      const present = modeOf(first);
+      if (agree(present, mode)) return;
+      throw new ModeMismatchError(this.#name, mode, present);
     }
-    if (present !== null && !agree(present, mode)) throw new ModeMismatchError(this.#name, mode, present);
   }
 
   /** Walks the queue from its front, up to the claim asked about or to the first that does not fit. */
   standing(own: { readonly id: string; readonly mode: Mode } | null): Standing {
-    let weight = weightHeld(this.#holders);
+    let { weight } = this.#holders;
     const turns: QueueRow[] = [];
-    for (const row of this.#waiting(own?.id ?? null)) {
+    for (const row of this.#waiting(own?.id)) {
       const mode = modeOf(row);
       const isOwn = row.id === own?.id;
-      if (!fits(weight, mode)) return { fits: false, isHead: isOwn, turns };
-      if (isOwn) return { fits: true, isHead: true, turns };
+      const isFitting = fits(weight, mode);
+      if (isOwn || !isFitting) return { fits: isOwn && isFitting, isHead: isOwn, turns };
       weight += weightOf(mode);
       turns.push(row);
     }
@@ -106,26 +95,29 @@ export class LockQueue {
   }
 
   /** The waiting claims in order. Removes those that have expired or whose process has ended. */
-  *#waiting(ownId: string | null): Generator<QueueRow, void, undefined> {
-    const stopped = new Set<string>();
-    for (let position = 0; ; ) {
-      const rows = this.#db.all<QueueRow>('queueAfter', ...this.#now, this.#name, position, PAGE);
+  *#waiting(ownId: string | undefined): Generator<QueueRow, void, undefined> {
+    let position = 0;
+    const page = () => this.#db.all<QueueRow>('queueAfter', ...this.#now, this.#name, position, PAGE);
+    for (let rows = page(); rows.length > 0; rows = page()) {
       for (const row of rows) {
         position = row.position;
-        if (row.id === ownId || (row.left > 0 && !stopped.has(row.tag) && !isGone(row.tag))) yield row;
-        else if (this.#remove(row) === 'process') stopped.add(row.tag);
+        // Others of the page may be removed with it.
+        if (row.id !== ownId && this.#removeDead(row)) break;
+        yield row;
       }
-      if (rows.length < PAGE) return;
     }
   }
 
-  /** A process that let a turn expire is stopped. Each further claim of it would cost another turn. */
-  #remove({ id, tag, turn, left }: QueueRow): 'process' | 'claim' {
+  /** Whether this claim, or all claims of its process, were removed. */
+  #removeDead({ id, tag, turn, left }: QueueRow): boolean {
+    const isDead = isGone(tag);
+    if (left > 0 && !isDead) return false;
     this.#removed += 1;
-    const isStopped = turn === 1 && left <= 0 && tag !== this.#tag;
-    if (isStopped) this.#db.run('removeProcess', this.#name, tag);
+    // A process that let a turn expire is stopped. Each further claim of it would cost another turn.
+    const isStopped = turn === 1 && tag !== this.#tag;
+    if (isDead || isStopped) this.#db.run('removeProcess', this.#name, tag);
     else this.#db.run('removeWaiting', this.#name, id);
-    return isStopped ? 'process' : 'claim';
+    return true;
   }
 
   giveTurns(turns: readonly QueueRow[]): void {
@@ -133,53 +125,33 @@ export class LockQueue {
     for (const { position } of turns) this.#db.run('giveTurn', ...end, this.#name, position);
   }
 
-  /** Enters the queue, or keeps the position in it. */
-  wait(request: ClaimRequest, position: number | null, queueMax: number): number {
-    const { id, mode, ttlMs, note } = request;
+  /** Keeps the position of a claim. Returns whether it has one. */
+  keep({ id, ttlMs }: ClaimRequest): boolean {
     const end = endOf(this.#now, DEFAULTS.queuePositionMs);
-    this.#db.run('markWaited', this.#name);
-    if (position !== null) {
-      this.#db.run('keepPosition', ttlMs, ...end, this.#tag, this.#name, position);
-      return position;
-    }
-    const last = this.#nextPosition(queueMax);
+    return this.#db.run('keepPosition', ttlMs, ...end, this.#tag, id, this.#name) === 1;
+  }
+
+  enqueue({ id, mode, ttlMs, note }: ClaimRequest, queueMax: number): void {
+    const name = this.#name;
+    const [row] = this.#db.all<{ waiting: number }>('waiting', name, name, queueMax, name, ...this.#now);
+    if (row !== undefined && row.waiting >= queueMax) throw new QueueFullError(name, queueMax);
+    this.#db.run('markWaited', name);
     const { count, of } = columnsOf(mode);
-    this.#db.run('enqueue', this.#name, last, id, count, of, ttlMs, ...end, note, this.#tag);
-    return last;
-  }
-
-  #nextPosition(queueMax: number): number {
-    const { first, last } = this.#bounds();
-    // Positions are consecutive, so they bound the length of the queue: counting is rarely needed.
-    if (last > 0 && last - first + 1 >= queueMax) {
-      this.#db.run('expireWaiting', this.#name, ...this.#now);
-      const waiting = this.#db.all<{ waiting: number }>('countWaiting', this.#name)[0]?.waiting ?? 0;
-      if (waiting >= queueMax) throw new QueueFullError(this.#name, queueMax);
-    }
-    return last + 1;
-  }
-
-  #bounds(): { first: number; last: number } {
-    const [row] = this.#db.all<{ first: number; last: number }>('bounds', this.#name, this.#name);
-    return row ?? { first: 0, last: 0 };
+    const end = endOf(this.#now, DEFAULTS.queuePositionMs);
+    this.#db.run('enqueue', name, name, id, count, of, ttlMs, ...end, note, this.#tag);
   }
 
   /**
    * When to ask again if nothing wakes the waiter. No server notices when a process dies, so a waiter
    * also asks soon after the shortest lease that a claim ahead of it may have got unseen.
    */
-  retryAfterMs(position: number | null, { isHead, turns }: Standing, mostMs: number): number {
-    const holdMs = Math.max(this.#holders.left ?? HEAD_MS, 1);
-    const turnMs = turns.length > 0 ? Math.min(TURN_MS, ...turns.map(({ left }) => left)) : mostMs;
-    const headMs = Math.min(turnMs + STAGGER_MS, mostMs);
-    if (isHead) return Math.min(holdMs, HEAD_MS, headMs);
-    const ahead = position === null ? undefined : this.#ahead(position);
-    const pollMs = ahead !== undefined && ahead.own !== 1 ? FIRST_MS : mostMs;
-    return Math.min(Math.min(holdMs, ahead?.ttl ?? mostMs) + STAGGER_MS, pollMs, headMs);
-  }
-
-  #ahead(position: number): { ttl: number | null; own: number | null } | undefined {
-    const values = [this.#tag, this.#name, position, AHEAD_MAX] as const;
-    return this.#db.all<{ ttl: number | null; own: number | null }>('ahead', ...values)[0];
+  retryAfterMs(id: string, { isHead, turns }: Standing, mostMs: number): number {
+    const ends = [this.#holders.left ?? HEAD_MS, ...turns.map(({ left }) => Math.min(left, TURN_MS))];
+    const endMs = Math.max(Math.min(...ends), 1);
+    if (isHead) return Math.min(endMs, HEAD_MS, mostMs);
+    const values = [this.#tag, this.#name, id, this.#name, AHEAD_MAX] as const;
+    const [ahead] = this.#db.all<{ ttl: number | null; own: number | null }>('ahead', ...values);
+    const pollMs = ahead?.own === 1 ? mostMs : FIRST_MS;
+    return Math.min(Math.min(endMs, ahead?.ttl ?? endMs) + STAGGER_MS, pollMs, mostMs);
   }
 }

@@ -24,7 +24,5 @@ export async function openSqlite(url: string, options: OpenOptions): Promise<Sto
   const path = unescaped(rest);
   if (path === '' || path.startsWith('//'))
     throw new InvalidArgumentError('url', 'must name a file: sqlite:./locks.db');
-  return new SqliteStore(path, { clock: options.clock }, undefined, {
-    openLater: options.openLater === true,
-  });
+  return new SqliteStore(path, { clock: options.clock }, { openLater: options.openLater === true });
 }

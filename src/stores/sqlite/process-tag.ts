@@ -24,16 +24,13 @@ export function isGone(tag: string): boolean {
   }
 }
 
-let namespaceSeen: number | null = null;
-
 /** 0 without /proc. */
 function pidNamespace(): number {
   try {
-    namespaceSeen ??= Number(/\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? 0);
+    return Number(/\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? 0);
   } catch {
-    namespaceSeen = 0;
+    return 0;
   }
-  return namespaceSeen;
 }
 
 /** In clock ticks since boot. `null` for a process that does not exist or is a zombie, and without /proc. */

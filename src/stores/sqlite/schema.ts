@@ -1,3 +1,5 @@
+import { weightOf } from '../../store/grant-rule.ts';
+
 /** Raised when the tables change in a way that an older version of this library would misread. */
 export const FORMAT = 2;
 
@@ -82,9 +84,11 @@ export const SQL = {
       AND NOT EXISTS (SELECT 1 FROM ${QUEUE} WHERE name = r.name)
       AND NOT EXISTS (SELECT 1 FROM ${WATCH} WHERE name = r.name)
       AND r.fence > (SELECT fence FROM ${HOLD} WHERE name = '')`,
-  /** name, id, fence, count, of, waited, now, boot, until, wall_until, note */
+  /** name, id, fence, count, of, name, name, now, boot, until, wall_until, note */
   grant: `INSERT INTO ${HOLD} (name, id, fence, count, of, waited, since, boot, until, wall_until, note)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    VALUES (?, ?, ?, ?, ?,
+      EXISTS (SELECT 1 FROM ${QUEUE} WHERE name = ?) OR EXISTS (SELECT 1 FROM ${WATCH} WHERE name = ?),
+      ?, ?, ?, ?, ?)`,
   lastFence: `SELECT CAST(fence AS TEXT) AS fence FROM ${HOLD} WHERE name = ''`,
   /** name, id, boot, now, wall */
   releaseUnwaited: `DELETE FROM ${HOLD} WHERE name = ? AND id = ? AND waited = 0 AND ${LIVE}`,
@@ -99,31 +103,32 @@ export const SQL = {
   /** name, boot, now, wall */
   expireHolds: `DELETE FROM ${HOLD} WHERE name = ? AND NOT ${LIVE}`,
   /** boot, now, wall, name: what the holders weigh together, and when the first of them ends. */
-  holders: `SELECT count(*) AS holds, max(of) AS of, min(count) AS least, total(count) AS permits,
-      min(${LEFT}) AS left
+  holders: `SELECT min(count) AS count, max(of) AS of, min(${LEFT}) AS left,
+      total(CASE WHEN count = 0 THEN ${weightOf({ kind: 'exclusive' })} ELSE count END) AS weight
     FROM ${HOLD} WHERE name = ?`,
   /** name, id */
   ownHold: `SELECT CAST(fence AS TEXT) AS fence FROM ${HOLD} WHERE name = ? AND id = ?`,
-  /** id, name */
-  ownPosition: `SELECT position FROM ${QUEUE} WHERE id = ? AND name = ?`,
   /** boot, now, wall, name, position, limit: the queue behind that position. */
   queueAfter: `SELECT position, id, count, of, tag, turn, ${LEFT} AS left FROM ${QUEUE}
     WHERE name = ? AND position > ? ORDER BY position LIMIT ?`,
-  /** name, name: two subqueries, because SQLite looks up one end of an index at once, but not both. */
-  bounds: `SELECT coalesce((SELECT min(position) FROM ${QUEUE} WHERE name = ?), 0) AS first,
-      coalesce((SELECT max(position) FROM ${QUEUE} WHERE name = ?), 0) AS last`,
-  /** name */
-  countWaiting: `SELECT count(*) AS waiting FROM ${QUEUE} WHERE name = ?`,
-  /** name, boot, now, wall */
-  expireWaiting: `DELETE FROM ${QUEUE} WHERE name = ? AND NOT ${LIVE}`,
-  /** tag, name, position, limit: of those just ahead, the shortest ttl, and whether one has this tag. */
-  ahead: `SELECT min(ttl) AS ttl, max(tag = ?) AS own
-    FROM (SELECT ttl, tag FROM ${QUEUE} WHERE name = ? AND position < ? ORDER BY position DESC LIMIT ?)`,
-  /** name, position, id, count, of, ttl, boot, until, wall_until, note, tag */
-  enqueue: `INSERT INTO ${QUEUE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-  /** ttl, boot, until, wall_until, tag, name, position */
+  /**
+   * name, name, limit, name, boot, now, wall: how many wait, or 0 while the positions show that it is
+   * fewer than the limit. Two subqueries, because SQLite looks up one end of an index, but not both.
+   */
+  waiting: `SELECT CASE
+      WHEN (SELECT max(position) FROM ${QUEUE} WHERE name = ?) -
+        (SELECT min(position) FROM ${QUEUE} WHERE name = ?) + 1 < ? THEN 0
+      ELSE (SELECT count(*) FROM ${QUEUE} WHERE name = ? AND ${LIVE}) END AS waiting`,
+  /** tag, name, id, name, limit: of those just ahead, the shortest ttl, and whether one has this tag. */
+  ahead: `SELECT min(ttl) AS ttl, max(tag = ?) AS own FROM (SELECT ttl, tag FROM ${QUEUE}
+    WHERE name = ? AND position < (SELECT position FROM ${QUEUE} WHERE id = ? AND name = ?)
+    ORDER BY position DESC LIMIT ?)`,
+  /** name, name, id, count, of, ttl, boot, until, wall_until, note, tag */
+  enqueue: `INSERT INTO ${QUEUE} VALUES (?,
+    1 + coalesce((SELECT max(position) FROM ${QUEUE} WHERE name = ?), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+  /** ttl, boot, until, wall_until, tag, id, name */
   keepPosition: `UPDATE ${QUEUE}
-    SET ttl = ?, boot = ?, until = ?, wall_until = ?, tag = ?, turn = 0 WHERE name = ? AND position = ?`,
+    SET ttl = ?, boot = ?, until = ?, wall_until = ?, tag = ?, turn = 0 WHERE id = ? AND name = ?`,
   /** boot, until, wall_until, name, position: this claim can be granted, and has until then to ask. */
   giveTurn: `UPDATE ${QUEUE}
     SET turn = 1, until = CASE WHEN boot = ? THEN min(until, ?) ELSE until END,
@@ -134,9 +139,7 @@ export const SQL = {
   /** name */
   markWaited: `UPDATE ${HOLD} SET waited = 1 WHERE name = ? AND waited = 0`,
   /** name: every waiter is to ask again. */
-  wakeAll: `UPDATE ${QUEUE} SET turn = 2 WHERE name = ? AND turn = 0`,
-  /** name */
-  waiting: `SELECT id, tag FROM ${QUEUE} WHERE name = ?`,
+  wakeAll: `UPDATE ${QUEUE} SET turn = iif(turn = 0, 2, turn) WHERE name = ? RETURNING id, tag`,
   /** tag: the claims of this process that were woken. */
   woken: `SELECT id FROM ${QUEUE} WHERE tag = ? AND turn > 0`,
   /** name */
@@ -172,9 +175,6 @@ export const SQL = {
   names: `SELECT name FROM ${HOLD} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
     UNION SELECT name FROM ${QUEUE} WHERE name > ? AND name < ? AND substr(name, 1, length(?)) = ? AND ${LIVE}
     ORDER BY name LIMIT ?`,
-  /** writes: the counter row also counts what was written since the log was last written back. */
-  countWrites: `UPDATE ${HOLD} SET count = count + ? WHERE name = '' RETURNING count`,
-  resetWrites: `UPDATE ${HOLD} SET count = 0 WHERE name = ''`,
 } as const;
 
 export type StatementName = keyof typeof SQL;

@@ -12,7 +12,6 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { isUnknown } from '../../util/error-code.ts';
 import { CallbackIndex, disposable } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
@@ -57,17 +56,15 @@ export class SqliteStore implements Store {
   #pruneTimer: Timer | null = null;
   #closed = false;
 
-  /** `openLater`: a file that cannot be used is found by the first call. */
+  /** `openLater`: a file that cannot be used is found by the first call. `host`: for tests. */
   constructor(
     source: string | SqliteDatabase,
     options: SqliteStoreOptions,
-    host?: Host,
-    { openLater = false }: { readonly openLater?: boolean } = {},
+    { host, openLater = false }: { readonly host?: Host; readonly openLater?: boolean } = {},
   ) {
     this.#clock = options.clock ?? systemClock;
     this.#waiting = new WakeList(this.#clock, { min: FIRST_MS, max: FIRST_MS });
-    const ownHost = host ?? hostOf(this.#clock);
-    const { path, connect } = sourceOf(source, ownHost.bootId);
+    const { path, connect } = sourceOf(source, host ?? hostOf(this.#clock));
     this.#path = path;
     if (path !== null) assertHostClock(this.#clock);
     this.#notifier = new FileNotifier(
@@ -75,43 +72,38 @@ export class SqliteStore implements Store {
       () => this.#onNotified(),
       () => this.#evictions.tell(null),
     );
-    this.#claims = new Claims(ownHost, queueMaxOf(options), this.#notifier, this.#announce);
+    this.#claims = new Claims(queueMaxOf(options), this.#notifier, this.#announce);
     this.#transactions = new Transactions(this.#clock, path ?? 'in memory', connect);
     if (!openLater) this.#transactions.open();
   }
 
-  async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
-    const isKnown = this.#waiting.get(request.id) !== undefined;
+  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     this.#pruneLater();
-    try {
-      return await this.#transactions.run((context) => {
-        const outcome = this.#claims.claim(context, request);
-        // Inside the operation: another one of the same batch may already wake it.
+    return this.#transactions.run((db) => {
+      const outcome = this.#claims.claim(db, request);
+      db.effects.push(() => {
         if (outcome.granted || !request.wait) this.#waiting.remove(request);
         else if (waiter !== undefined) {
           this.#waiting.add(request, waiter);
           this.#waiting.enqueue(request);
         }
-        return outcome;
-      }, signal);
-    } catch (error) {
-      if (!isKnown && !isUnknown(error)) this.#waiting.remove(request);
-      throw error;
-    }
+      });
+      return outcome;
+    }, signal);
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    const held = await this.#transactions.run((context) => this.#claims.renew(context, ref, change), signal);
+    const held = await this.#transactions.run((db) => this.#claims.renew(db, ref, change), signal);
     return held ? { held, validForMs: change.ttlMs } : { held };
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     this.#waiting.remove(ref);
-    return this.#transactions.run((context) => this.#claims.release(context, ref), signal);
+    return this.#transactions.run((db) => this.#claims.release(db, ref), signal);
   }
 
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    const isRemoved = await this.#transactions.run((context) => this.#claims.release(context, ref), signal);
+    const isRemoved = await this.#transactions.run((db) => this.#claims.release(db, ref), signal);
     if (isRemoved) {
       this.#evictions.tell(ref.id);
       this.#notifier.notifyOfEviction();
@@ -125,11 +117,11 @@ export class SqliteStore implements Store {
     const remove = this.#observers.add(name, onChange);
     const end = async (): Promise<void> => {
       if (!remove()) return;
-      await this.#transactions.run(({ db }) => void db.run('dropWatch', name, tag)).catch(() => {});
+      await this.#transactions.run((db) => void db.run('dropWatch', name, tag)).catch(() => {});
     };
     try {
-      await this.#transactions.run(({ db, transact }) =>
-        transact(() => {
+      await this.#transactions.run((db) =>
+        db.transact(() => {
           db.run('addWatch', name, tag);
           // So that the current holder notifies as well, when it releases.
           db.run('markWaited', name);
@@ -143,20 +135,16 @@ export class SqliteStore implements Store {
   }
 
   read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
-    return this.#transactions.run(({ db }) => readClaims(db, this.#claims.now(db), name), signal);
+    return this.#transactions.run((db) => readClaims(db, name), signal);
   }
 
   async *list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
-    for (let after = ''; ; ) {
-      const page = after;
-      const names = await this.#transactions.run(
-        ({ db }) => namesAfter(db, this.#claims.now(db), prefix, page),
-        signal,
-      );
+    let names: string[] = [];
+    do {
+      const after = names.at(-1) ?? '';
+      names = await this.#transactions.run((db) => namesAfter(db, prefix, after), signal);
       yield* names;
-      if (names.length < NAMES_PAGE) return;
-      after = names.at(-1) ?? after;
-    }
+    } while (names.length === NAMES_PAGE);
   }
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
@@ -173,12 +161,7 @@ export class SqliteStore implements Store {
     this.#waiting.clear();
     this.#observers.clear();
     this.#evictions.clear();
-    await this.#transactions.close(({ db, transact }) =>
-      transact(() => {
-        removeProcess(db, this.#notifier.tag);
-        this.#prune(db);
-      }),
-    );
+    await this.#transactions.close(this.#prune);
   }
 
   readonly #announce = (name: string, ids: readonly string[], tags: readonly string[]): void => {
@@ -195,7 +178,7 @@ export class SqliteStore implements Store {
   #onNotified(): void {
     this.#observers.callAll();
     this.#transactions
-      .run(({ db }) => db.all<{ id: string }>('woken', this.#notifier.tag))
+      .run((db) => db.all<{ id: string }>('woken', this.#notifier.tag))
       .then((woken) => this.#wake(woken.map(({ id }) => id)))
       .catch(() => {});
   }
@@ -205,20 +188,20 @@ export class SqliteStore implements Store {
     if (this.#closed) return;
     this.#pruneTimer ??= this.#clock.startTimer(PRUNE_MS, () => {
       this.#pruneTimer = null;
-      this.#transactions.run(({ db, transact }) => transact(() => this.#prune(db))).catch(() => {});
+      this.#transactions.run(this.#prune).catch(() => {});
       this.#pruneLater();
     });
   }
 
   /** Removes the rows of locks that may never be asked for again. The fence counter stays. */
-  #prune(db: Connection): void {
-    db.run('pruneHolds', ...this.#claims.now(db));
-    db.run('pruneWaiting', ...this.#claims.now(db));
-    for (const { tag } of db.all<{ tag: string }>('tags')) if (isGone(tag)) removeProcess(db, tag);
-  }
-}
-
-function removeProcess(db: Connection, tag: string): void {
-  db.run('pruneProcess', tag);
-  db.run('pruneWatches', tag);
+  readonly #prune = (db: Connection): void =>
+    db.transact(() => {
+      db.run('pruneHolds', ...db.now());
+      db.run('pruneWaiting', ...db.now());
+      for (const { tag } of db.all<{ tag: string }>('tags')) {
+        if (!isGone(tag) && !(this.#closed && tag === this.#notifier.tag)) continue;
+        db.run('pruneProcess', tag);
+        db.run('pruneWatches', tag);
+      }
+    });
 }

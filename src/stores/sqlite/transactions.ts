@@ -4,7 +4,7 @@ import { backoff } from '../../util/backoff.ts';
 import { Batch } from '../shared/batch.ts';
 import type { Answer, Send } from '../shared/batch-options.ts';
 import { storeClosed } from '../shared/store-closed.ts';
-import { failureKind, storeError } from './client-library.ts';
+import { failureIn, storeError } from './client-library.ts';
 import type { Connection } from './connection.ts';
 
 const OPERATIONS_MAX = 128;
@@ -16,19 +16,13 @@ const BUSY_MS = 4_000;
  */
 const RETRIES_AT_ONCE = 4;
 const BUSY_RETRY = { min: 1, max: 25 };
+/** The log is written back after about this many batches of all processes together. */
+const BATCHES_MAX = 1_024;
 /** How often a batch is redone when it was written to a log that another process had removed. */
 const REDO_MAX = 5;
 
-/** What an operation may use: the connection, and hooks into its transaction. */
-export interface OperationContext {
-  readonly db: Connection;
-  /** Runs several statements as one transaction, or as a part of the one that is already open. */
-  transact<T>(work: () => T): T;
-  /** Runs `effect` after the commit, when other processes can see the write. */
-  afterCommit(effect: () => void): void;
-}
-
-export type Operation<T> = (context: OperationContext) => T;
+/** A step of the store. What it does synchronously is one step for all processes. */
+export type Operation<T> = (db: Connection) => T;
 
 /**
  * Runs operations in the order in which they came; those of one tick share one transaction. Nothing
@@ -41,15 +35,18 @@ export class Transactions {
   readonly #connect: () => Connection;
   readonly #batch: Batch<Operation<unknown>, unknown>;
   #connection: Connection | null = null;
-  /** How often in a row the database was busy, and when to try again. */
-  #timesBusy = 0;
+  /** How many batches in a row have failed, and when to try again. */
+  #failures = 0;
   #againMs = 0;
+  #batches: number;
   #closed = false;
 
   constructor(clock: Clock, path: string, connect: () => Connection) {
     this.#clock = clock;
     this.#path = path;
     this.#connect = connect;
+    // Not from 0, so that many processes that live shortly write the log back as often as one.
+    this.#batches = Math.floor(clock.random() * BATCHES_MAX);
     this.#batch = new Batch({
       clock,
       itemsMax: OPERATIONS_MAX,
@@ -57,7 +54,7 @@ export class Transactions {
       sendsAtOnce: true,
       send: this.#send,
       onFailure: (error, { elapsedMs }) =>
-        failureKind(error) === 'busy' && elapsedMs < BUSY_MS ? { againMs: this.#againMs } : 'fail',
+        failureIn(error).kind === 'busy' && elapsedMs < BUSY_MS ? { againMs: this.#againMs } : 'fail',
       errors: {
         notSent: () => this.#givenUp('no'),
         noAnswer: () => this.#givenUp('unknown'),
@@ -71,7 +68,7 @@ export class Transactions {
     try {
       this.#connection ??= this.#connect();
     } catch (error) {
-      if (failureKind(error) !== 'busy') throw this.#asStoreError(error);
+      if (failureIn(error).kind !== 'busy') throw this.#asStoreError(error);
     }
   }
 
@@ -82,11 +79,9 @@ export class Transactions {
 
   /** Refuses new operations, finishes those that came before, and closes the connection. */
   async close(last: Operation<void>): Promise<void> {
-    if (this.#closed) return;
     const lastRun = this.run(last).catch(() => {});
     this.#closed = true;
     await lastRun;
-    this.#upkeep((db) => db.writeBack());
     this.#drop();
   }
 
@@ -95,12 +90,12 @@ export class Transactions {
       for (let redone = 0; redone <= REDO_MAX; redone += 1) {
         this.#connection ??= this.#connect();
         const db = this.#connection;
-        const effects: (() => void)[] = [];
-        const answers = execute(db, operations, (effect) => effects.push(effect));
+        db.effects = [];
+        const answers = this.#execute(db, operations);
         if (db.isVisibleToOthers()) {
-          for (const effect of effects) effect();
-          this.#upkeep(() => db.afterBatch());
-          this.#timesBusy = 0;
+          this.#failures = 0;
+          for (const effect of db.effects) effect();
+          this.#writeBack(db);
           return answers;
         }
         // No other process sees what was written. Every operation is idempotent, so the batch is
@@ -112,17 +107,40 @@ export class Transactions {
       this.#onFailure(error);
       // One delay for the whole batch. The batch would wait for the longest of several delays, which
       // is nearly constant and would not spread the processes out.
-      const retry = this.#timesBusy - RETRIES_AT_ONCE;
+      const retry = this.#failures - RETRIES_AT_ONCE;
       this.#againMs = retry < 0 ? 0 : backoff(this.#clock, retry, BUSY_RETRY);
-      this.#timesBusy += 1;
+      this.#failures += 1;
       throw error;
     }
   };
 
+  #execute(db: Connection, operations: readonly Operation<unknown>[]): readonly Answer<unknown>[] {
+    const answers: Answer<unknown>[] = [];
+    const runAll = (): void => {
+      for (const operation of operations) {
+        try {
+          answers.push({ value: operation(db) });
+        } catch (error) {
+          // A refusal concerns one operation. A failure of the database concerns the whole batch.
+          if (!(error instanceof HoldfastError)) throw error;
+          answers.push({ error });
+        }
+      }
+    };
+    // A single statement commits by itself, at half the cost. But libsql leaves a statement that failed
+    // half-way, and until a COMMIT succeeds, statements outside a transaction are not committed.
+    if (operations.length === 1 && this.#failures === 0) runAll();
+    else db.transact(runAll);
+    return answers;
+  }
+
   /** Not urgent: when another process is in the way, the next batch tries again. */
-  #upkeep(work: (db: Connection) => void): void {
+  #writeBack(db: Connection): void {
+    this.#batches += 1;
+    if (this.#batches < BATCHES_MAX) return;
     try {
-      if (this.#connection !== null) work(this.#connection);
+      db.writeBack();
+      this.#batches = 0;
     } catch (error) {
       this.#onFailure(error);
     }
@@ -130,12 +148,11 @@ export class Transactions {
 
   #onFailure(error: unknown): void {
     const connection = this.#connection;
-    if (connection === null) return;
-    connection.mayNotCommit = true;
+    if (connection === null || connection.path === null) return;
     // After most failures the next batch opens the database again: the file may have been replaced, or
     // the disk repaired. One in memory is kept: its claims exist nowhere else.
-    const isPassing = ['busy', 'full'].includes(failureKind(error));
-    if ((!isPassing || connection.hasFailedCommit) && !connection.isOnlyCopy) this.#drop();
+    const isPassing = ['busy', 'full'].includes(failureIn(error).kind);
+    if (!isPassing || connection.hasFailedCommit) this.#drop();
   }
 
   #drop(): void {
@@ -155,30 +172,4 @@ export class Transactions {
   #givenUp(applied: 'no' | 'unknown'): StoreError {
     return new StoreError(`SQLite store ${this.#path}: the caller gave up`, { applied });
   }
-}
-
-/** A single statement commits by itself, at half the cost. Several operations are one transaction. */
-function execute(
-  db: Connection,
-  operations: readonly Operation<unknown>[],
-  afterCommit: OperationContext['afterCommit'],
-): readonly Answer<unknown>[] {
-  const isAlone = operations.length === 1 && !db.mayNotCommit;
-  const transact = <T>(work: () => T): T => (isAlone ? db.transact(work) : work());
-  const context: OperationContext = { db, afterCommit, transact };
-  const answers: Answer<unknown>[] = [];
-  const runAll = (): void => {
-    for (const operation of operations) {
-      try {
-        answers.push({ value: operation(context) });
-      } catch (error) {
-        // A refusal concerns one operation. A failure of the database concerns the whole batch.
-        if (!(error instanceof HoldfastError)) throw error;
-        answers.push({ error });
-      }
-    }
-  };
-  if (isAlone) runAll();
-  else db.transact(runAll);
-  return answers;
 }
