@@ -7,7 +7,6 @@ import {
   batchStatement,
   claimOperation,
   type Operation,
-  releaseOperation,
   statementOf,
 } from '../../src/stores/postgres/lease-statement.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
@@ -45,7 +44,7 @@ export async function singleStatements(url: string): Promise<void> {
       } as const;
       const startedMs = performance.now();
       await connection.run(encode(claimOperation(claim)));
-      await connection.run(encode(releaseOperation(claim)));
+      await connection.run(encode({ op: 'd', name: claim.name, id: claim.id }));
       samples.push(performance.now() - startedMs);
     }
     return samples;

@@ -36,7 +36,7 @@ class ImpatientSchema extends Schema {
 }
 
 async function count(connection: Connection, variable: string): Promise<number> {
-  return Number((await connection.run(`SHOW SESSION STATUS LIKE '${variable}'`)).rows[0]?.[1]);
+  return Number((await connection.run(`SHOW SESSION STATUS LIKE '${variable}'`))[0]?.[1]);
 }
 
 describe('migrations', () => {
@@ -58,7 +58,7 @@ describe('migrations', () => {
     expect(await new Schema().applied(connection)).toBe(1);
     await new LaterSchema().migrate(connection);
     expect(await new Schema().applied(connection)).toBe(2);
-    const { rows } = await connection.run("SHOW INDEX FROM holdfast_locks WHERE Key_name = 'later_index'");
+    const rows = await connection.run("SHOW INDEX FROM holdfast_locks WHERE Key_name = 'later_index'");
     expect(rows).toHaveLength(1);
   });
 

@@ -2,7 +2,14 @@ import { expect, it } from 'vitest';
 import type { LockRow, Queued } from '../../src/stores/mysql/lock-row.ts';
 import { Poller } from '../../src/stores/mysql/poller.ts';
 import { RowQueue } from '../../src/stores/mysql/queue.ts';
+import type { SubscriptionEvents } from '../../src/stores/shared/server-queue-store.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+
+function eventsOf(isWaiting: (id: string) => boolean): SubscriptionEvents {
+  const nothing = (): void => {};
+  const others = { onEvicted: nothing, onHandoff: nothing, onPoll: nothing, onGap: nothing };
+  return { onGranted: nothing, onChanged: nothing, ...others, isWanted: () => true, isWaiting };
+}
 
 const STORES = 5;
 const TURNS = 40;
@@ -14,27 +21,27 @@ async function readsPerTurn(turnMs: number): Promise<number> {
   const nowUs = (): number => Math.round(clock.monotonicMs() * 1_000);
   const mode = { kind: 'exclusive' } as const;
   let queue: Queued[] = Array.from({ length: 2 * TURNS }, (_, n) => {
-    return { id: `${n}`, mode, tag: `store ${n % STORES}`, seenAtUs: 0, note: '' };
+    return { id: `${n}`, mode, seenAtUs: 0, note: '' };
   });
   let row: LockRow;
   const handOn = (): void => {
     const [next, ...rest] = queue;
     queue = rest;
     const id = next?.id ?? '';
-    const hold = { id, mode, fence: 1n, note: '', grantedAtUs: nowUs(), ttlMs: 60_000 };
+    const hold = { id, mode, fence: '1', note: '', grantedAtUs: nowUs(), ttlMs: 60_000 };
     const holds = [{ ...hold, expiresAtUs: nowUs() + 60_000_000 }];
-    const times = { nowUs: nowUs(), changedAtUs: nowUs() };
-    row = { name: 'x', version: id, fence: 1n, floor: 0n, holds, queue, ...times };
+    row = { name: 'x', version: id, fence: 1n, floor: 0n, holds, queue, nowUs: nowUs() };
   };
   const pollers = Array.from({ length: STORES }, (_, n) => {
-    const tag = `store ${n}`;
+    const isWaiting = (id: string): boolean => Number(id) % STORES === n;
     const look = async () => {
       reads += 1;
       const alive = row.queue.map((waiting) => ({ ...waiting, seenAtUs: nowUs() }));
       const read = { ...row, queue: alive, nowUs: nowUs() };
-      poller.onLook(new RowQueue(read, { tag, leftovers: new Set() }));
+      poller.onLook(new RowQueue(read, 'next version', isWaiting));
     };
-    const poller: Poller = new Poller({ clock, tag, look });
+    const poller = new Poller(clock, look);
+    poller.events = eventsOf(isWaiting);
     return { poller, look };
   });
   handOn();
@@ -61,15 +68,17 @@ it('stores that are not next read the lock seldom while it is handed on', async 
 it('locks whose waits began at different times are read at the same moments', async () => {
   const clock = virtualClock();
   const moments = new Map<number, number>();
-  const row = { version: '1', fence: 1n, floor: 0n, changedAtUs: 0, nowUs: 1, holds: [] };
-  const waiting: Queued = { id: 'a', mode: { kind: 'exclusive' }, tag: 'other', seenAtUs: 0, note: '' };
-  const queue = [waiting, { ...waiting, id: 'b', tag: 'own' }];
+  const row = { version: '1', fence: 1n, floor: 0n, nowUs: 1, holds: [] };
+  const waiting: Queued = { id: 'other', mode: { kind: 'exclusive' }, seenAtUs: 0, note: '' };
+  const queue = [waiting, { ...waiting, id: 'own' }];
+  const isWaiting = (id: string): boolean => id === 'own';
   const look = async (name: string) => {
     const atMs = clock.monotonicMs();
     moments.set(atMs, (moments.get(atMs) ?? 0) + 1);
-    poller.onLook(new RowQueue({ ...row, name, queue }, { tag: 'own', leftovers: new Set() }));
+    poller.onLook(new RowQueue({ ...row, name, queue }, '2', isWaiting));
   };
-  const poller: Poller = new Poller({ clock, tag: 'own', look });
+  const poller = new Poller(clock, look);
+  poller.events = eventsOf(isWaiting);
   for (let n = 0; n < 20; n += 1) {
     await look(`lock ${n}`);
     await clock.advance(13);

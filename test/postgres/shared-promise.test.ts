@@ -1,8 +1,5 @@
 import { expect, it } from 'vitest';
-import { StoreError } from '../../src/errors.ts';
 import { SharedPromise } from '../../src/stores/postgres/advisory/shared-promise.ts';
-
-const aborted = (): StoreError => new StoreError('left', { applied: 'no' });
 
 function setUp(): { work: SharedPromise<string>; finish(value: string): void; fail(error: Error): void } {
   let finish: (value: string) => void = () => {};
@@ -20,7 +17,7 @@ it('gives all callers the result, in the order in which they came', async () => 
   const { work, finish } = setUp();
   const order: number[] = [];
   const callers = [0, 1, 2].map(async (n) => {
-    const value = await work.wait(n === 1 ? new AbortController().signal : undefined, aborted);
+    const value = await work.wait(n === 1 ? new AbortController().signal : undefined);
     order.push(n);
     return value;
   });
@@ -31,7 +28,7 @@ it('gives all callers the result, in the order in which they came', async () => 
 
 it('gives all callers the failure, which is not unhandled without callers', async () => {
   const { work, fail } = setUp();
-  const callers = [0, 1].map(() => work.wait(undefined, aborted).catch((error: Error) => error.message));
+  const callers = [0, 1].map(() => work.wait().catch((error: Error) => error.message));
   fail(new Error('failed'));
   expect(await Promise.all(callers)).toEqual(['failed', 'failed']);
   setUp().fail(new Error('nobody waits'));
@@ -41,10 +38,10 @@ it('gives all callers the failure, which is not unhandled without callers', asyn
 it('lets a caller leave when its signal aborts, also before it waits', async () => {
   const { work, finish } = setUp();
   const controller = new AbortController();
-  const [left, stayed] = [work.wait(controller.signal, aborted), work.wait(undefined, aborted)];
+  const [left, stayed] = [work.wait(controller.signal), work.wait()];
   controller.abort();
-  await expect(left).rejects.toThrow('left');
-  await expect(work.wait(controller.signal, aborted)).rejects.toThrow('left');
+  await expect(left).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+  await expect(work.wait(controller.signal)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   finish('done');
   expect(await stayed).toBe('done');
 });
@@ -52,7 +49,7 @@ it('lets a caller leave when its signal aborts, also before it waits', async () 
 it('keeps nothing of a caller that has left', async () => {
   const { work } = setUp();
   const controller = new AbortController();
-  const left = new WeakRef(work.wait(controller.signal, aborted));
+  const left = new WeakRef(work.wait(controller.signal));
   left.deref()?.catch(() => {});
   controller.abort();
   await new Promise((resolve) => setTimeout(resolve, 10));

@@ -2,7 +2,7 @@ import mysql from 'mysql2';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { mysqlStore } from '../../src/stores/mysql/index.ts';
-import { decodeClaims, encodeClaims } from '../../src/stores/mysql/lock-row.ts';
+import type { LockRow } from '../../src/stores/mysql/lock-row.ts';
 import { expectGrantRule } from '../support/conformance/queue-model.ts';
 import { type MysqlServer, startSharedMysql } from '../support/servers/mysql.ts';
 
@@ -32,11 +32,11 @@ async function expire(name: string, id: string): Promise<void> {
   }[];
   const text = rows[0]?.queue?.toString();
   if (text === undefined) return;
-  const { holds, queue } = decodeClaims(text);
-  const lapsed = encodeClaims(
-    holds.map((hold) => (hold.id === id ? { ...hold, expiresAtUs: 1 } : hold)),
-    queue.map((waiting) => (waiting.id === id ? { ...waiting, seenAtUs: 1 } : waiting)),
-  );
+  const { holds, queue } = JSON.parse(text) as Pick<LockRow, 'holds' | 'queue'>;
+  const lapsed = JSON.stringify({
+    holds: holds.map((hold) => (hold.id === id ? { ...hold, expiresAtUs: 1 } : hold)),
+    queue: queue.map((waiting) => (waiting.id === id ? { ...waiting, seenAtUs: 1 } : waiting)),
+  });
   await query('UPDATE holdfast_locks SET queue = ?, version = version + 1 WHERE name = ?', [lapsed, name]);
 }
 

@@ -5,7 +5,7 @@ import { withdrawOperation } from '../../src/stores/redlock/operations.ts';
 
 const keys = new Keys('holdfast:');
 const claim = { name: 'a', id: 'id' };
-const sending = { sentAt: null, isRepeat: false };
+const sending = { sentAt: { monotonicMs: 0, wallMs: 0 }, isRepeat: false };
 
 /** Such as a proxy may give, or a list that is too short. */
 const UNEXPECTED = ['OK', '', '3', '10', null, undefined];

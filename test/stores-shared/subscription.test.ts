@@ -163,7 +163,7 @@ describe('breaks', () => {
 });
 
 describe('heartbeat', () => {
-  const heartbeat = { heartbeatMs: 5_000, answerMs: 3_000 };
+  const heartbeat = { heartbeatMs: 5_000 };
 
   it.each([
     ['no answer', false, 3_000],

@@ -8,35 +8,31 @@ import {
   STATEMENT_MS,
   type Stream,
 } from '../shared/limited-connection.ts';
-import { failures } from './failure.ts';
+import { errorNumberOf, failures } from './failure.ts';
 
 export type Value = string | number | null;
 export type Row = readonly unknown[];
 
-export interface Result {
-  readonly rows: readonly Row[];
+/** What a statement that changes rows answers. */
+export interface Changes {
   /** How many rows the statement found to change, whether it changed them or not. */
-  readonly affected: number;
+  readonly affectedRows: number | string;
   /** What the statement gave to `LAST_INSERT_ID(…)`. */
-  readonly insertId: bigint;
+  readonly insertId: number | string;
 }
-
-type Answer = readonly Row[] | { readonly affectedRows: number | string; readonly insertId: number | string };
-type Callback = (error: Error | null, answer?: Answer) => void;
 
 /** The part that is used of a mysql2 connection made here. */
 export interface DriverConnection {
-  readonly stream: Stream & {
-    destroy(): unknown;
-    on(event: 'close', listener: () => void): unknown;
+  readonly stream: Stream & { destroy(): void };
+  promise(): {
+    execute(sql: string, values: readonly Value[]): Promise<readonly unknown[]>;
+    query(sql: string): Promise<readonly unknown[]>;
+    end(): Promise<void>;
   };
-  execute(statement: { sql: string; values: readonly Value[] }, callback: Callback): unknown;
-  query(statement: { sql: string }, callback: Callback): unknown;
-  end(callback: () => void): unknown;
-  on(event: 'connect' | 'error', listener: (error?: Error) => void): unknown;
+  on(event: 'error', listener: () => void): unknown;
 }
 
-/** Makes a connection like those of the user's pool or URL. It connects by itself. */
+/** Makes a connection like those of the user's pool or URL. It connects by itself; statements wait. */
 export type Connector = () => Promise<DriverConnection>;
 
 /** How long the server lets a statement wait for a row that another transaction has locked. */
@@ -53,17 +49,32 @@ const SET_UP = [
   'SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ',
 ];
 
-export interface ConnectionOptions extends OpenLimits {
-  /** Also a server that the store cannot use, only to look at it. */
-  readonly anyServer?: boolean;
-}
-
 /**
  * One connection that only this store uses. When it breaks, or when a statement takes too long, it
  * ends for good, and another has to be opened.
  */
-export class Connection extends LimitedConnection<OwnDriver> {
+export class Connection extends LimitedConnection<LimitedDriver> {
+  readonly #library: ReturnType<DriverConnection['promise']>;
+  readonly #onClose: () => void;
+
+  private constructor(own: DriverConnection, clock: Clock, onClose: () => void) {
+    const { stream } = own;
+    const library = own.promise();
+    const driver: LimitedDriver = {
+      setKeepAlive: (isKept) => keepAliveBy(stream, isKept),
+      close: () => library.end(),
+      destroy: () => stream.destroy(),
+    };
+    super(driver, clock, failures);
+    this.#library = library;
+    this.#onClose = onClose;
+    // Of a connection that breaks during a statement, only that statement is told: see `run`.
+    own.on('error', () => this.#onBroken());
+  }
+
   /**
+   * `anyServer`: also one that the store cannot use, only to look at it.
+   *
    * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server
    * is read only, and with an `UnsupportedError` when it is too old or the library is missing.
    */
@@ -71,92 +82,46 @@ export class Connection extends LimitedConnection<OwnDriver> {
     connector: Connector,
     clock: Clock,
     onClose: () => void,
-    options: ConnectionOptions = {},
+    limits: OpenLimits = {},
+    anyServer = false,
   ): Promise<Connection> {
-    const driver = new OwnDriver(await connector(), () => connection.end() && onClose());
-    const connection = new Connection(driver, clock, failures);
-    return await connection.opened(async () => {
-      await driver.connected;
-      for (const text of SET_UP) await driver.run(text, []);
-      if (options.anyServer !== true) await checkServer(driver);
-    }, options);
+    const connection = new Connection(await connector(), clock, onClose);
+    return await connection.opened(() => connection.#setUp(anyServer), limits);
   }
 
   /**
    * Runs one statement, prepared if it has values; the caller waits for its answer before it runs the
    * next. After `limitMs` the connection is given up.
    */
-  run(sql: string, values: readonly Value[] = [], limitMs = STATEMENT_MS): Promise<Result> {
-    return this.statement(() => this.driver.run(sql, values), limitMs);
-  }
-}
-
-class OwnDriver implements LimitedDriver {
-  readonly #connection: DriverConnection;
-  readonly #onEnd: () => void;
-  readonly connected: Promise<void>;
-
-  constructor(connection: DriverConnection, onEnd: () => void) {
-    this.#connection = connection;
-    this.#onEnd = onEnd;
-    this.connected = new Promise((resolve, reject) => {
-      connection.on('connect', () => resolve());
-      connection.on('error', (error) => {
-        reject(error);
-        onEnd();
-      });
-    });
-    // Of a connection that breaks during a statement, only that statement is told.
-    connection.stream.on('close', onEnd);
+  async run<Answer = readonly Row[]>(sql: string, values: readonly Value[] = [], limitMs = STATEMENT_MS) {
+    if (!this.isOpen) return await this.refused();
+    const library = this.#library;
+    const answer = values.length === 0 ? library.query(sql) : library.execute(sql, values);
+    // Before the failure is reported, so that the connection is not used again. Most versions of the
+    // library do not say which errors are fatal: all but those of the server are taken for it.
+    answer.catch((error: unknown) => errorNumberOf(error) === null && this.#onBroken());
+    const [rows] = await this.limited(answer, limitMs);
+    return rows as Answer;
   }
 
-  async run(sql: string, values: readonly Value[]): Promise<Result> {
-    const connection = this.#connection;
-    try {
-      return await new Promise((resolve, reject) => {
-        const callback: Callback = (error, answer) => (error ? reject(error) : resolve(resultOf(answer)));
-        if (values.length === 0) connection.query({ sql }, callback);
-        else connection.execute({ sql, values }, callback);
-      });
-    } catch (error) {
-      if ((error as { fatal?: unknown }).fatal === true) this.#onEnd();
-      throw error;
-    }
+  #onBroken(): void {
+    if (this.end()) this.#onClose();
   }
 
-  setKeepAlive(isKept: boolean): void {
-    keepAliveBy(this.#connection.stream, isKept);
+  async #setUp(anyServer: boolean): Promise<void> {
+    for (const text of SET_UP) await this.run(text);
+    if (anyServer) return;
+    const [row = []] = await this.run('SELECT VERSION(), @@GLOBAL.read_only');
+    const [version, readOnly] = row;
+    if (!isSupported(String(version)))
+      throw new UnsupportedError(`MySQL 8 or MariaDB 10.6 or newer is needed; this is ${String(version)}`);
+    if (Number(readOnly) !== 0) throw new Error('this server is a replica, or is set to be read only');
   }
-
-  async close(): Promise<void> {
-    await new Promise<void>((resolve) => this.#connection.end(resolve));
-    this.destroy();
-  }
-
-  destroy(): void {
-    this.#connection.stream.destroy();
-  }
-}
-
-async function checkServer(driver: OwnDriver): Promise<void> {
-  const { rows } = await driver.run('SELECT VERSION(), @@GLOBAL.read_only', []);
-  const [version, readOnly] = rows[0] ?? [];
-  if (!isSupported(String(version)))
-    throw new UnsupportedError(`MySQL 8 or MariaDB 10.6 or newer is needed; this is ${String(version)}`);
-  if (Number(readOnly) !== 0) throw new Error('this server is a replica, or is set to be read only');
-}
-
-function resultOf(answer: Answer | undefined): Result {
-  if (answer === undefined || 'length' in answer) return { rows: answer ?? [], affected: 0, insertId: 0n };
-  return { rows: [], affected: Number(answer.affectedRows), insertId: BigInt(answer.insertId) };
 }
 
 /** MariaDB says `10.11.6-MariaDB…`, behind some proxies with `5.5.5-` before it; MySQL `8.0.36…`. */
 export function isSupported(version: string): boolean {
-  const [major = 0, minor = 0] = version
-    .replace(/^5\.5\.5-/, '')
-    .split(/[.-]/)
-    .map(Number);
-  if (!/mariadb/i.test(version)) return major >= 8;
-  return major > 10 || (major === 10 && minor >= 6);
+  const [, major, minor] = /^(?:5\.5\.5-)?(\d+)\.(\d+)/.exec(version) ?? [];
+  const number = Number(major) * 100 + Number(minor);
+  return number >= (/mariadb/i.test(version) ? 1_006 : 800);
 }

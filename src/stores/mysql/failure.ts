@@ -9,6 +9,8 @@ const ENDED = new Set([1053, 1105, 1180, 1927, 3169, 4031]);
 
 /** Packet too large, data that does not fit: one operation is to blame, and nothing was done. */
 const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
+/** Access denied to a database, to a table or to a column; no database is chosen. */
+const DENIED = new Set([1044, 1046, 1142, 1143, 1227]);
 const MISSING = new Set([1049, 1146]);
 /** The server is set to be read only: a replica, or the old primary after a failover. */
 const READ_ONLY = new Set([1290, 1792, 1836]);
@@ -34,6 +36,6 @@ export const failures = failuresBy({
   label: 'MySQL',
   codeOf: errorNumberOf,
   isEnd: (number) => ENDED.has(number),
-  kinds: { one: ONE_FAILED, tables: MISSING, server: READ_ONLY, again: TRY_AGAIN },
+  kinds: { one: ONE_FAILED, tables: MISSING, server: READ_ONLY, again: TRY_AGAIN, denied: DENIED },
   hints: HINTS,
 });

@@ -26,13 +26,9 @@ export interface MysqlStoreOptions {
 
 /** Throws `InvalidArgumentError` for an option that cannot be used. */
 export function leaseStore(connector: Connector, options: MysqlStoreOptions): Store {
-  const { clock = systemClock, migrate = true, connections = 2 } = options;
-  const server = new MysqlServer({
-    clock,
-    connector,
-    schema: new Schema(options.prefix, migrate),
-    connections: checkCount('connections', connections, 1, 16),
-    queueMax: queueMaxOf(options),
-  });
+  const { clock = systemClock, migrate = true } = options;
+  const connections = checkCount('connections', options.connections ?? 2, 1, 16);
+  const schema = new Schema(options.prefix, migrate);
+  const server = new MysqlServer(clock, { connector, schema, connections }, queueMaxOf(options));
   return new ServerQueueStore(server, clock);
 }

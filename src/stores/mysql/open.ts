@@ -9,11 +9,6 @@ import { leaseStore } from './mysql-store.ts';
 const KNOWN = ['prefix', 'ssl', 'socket'];
 const FORM = /^mysql:\/\/(?:([^@/]*)@)?(\[[0-9a-f:.]+\]|[^:/@[\]]*)(?::(\d{1,5}))?\/([^/]+)$/i;
 
-interface MysqlUrl {
-  readonly settings: Readonly<Record<string, unknown>>;
-  readonly prefix: string | undefined;
-}
-
 /**
  * A store in the MySQL or MariaDB of a `mysql://user:password@host:3306/database` URL, with the
  * parameters `prefix`, `ssl=true` and `socket=/path`. Rejects with `InvalidArgumentError` for another
@@ -26,7 +21,10 @@ export async function openMysql(url: string, options: { clock?: Clock | undefine
 }
 
 /** The text of an error never repeats the URL, which may hold a password. */
-export function parseMysqlUrl(url: string): MysqlUrl {
+export function parseMysqlUrl(url: string): {
+  settings: Record<string, unknown>;
+  prefix: string | undefined;
+} {
   const [location, query] = splitQuery(url);
   const parameters = parseQuery(query, KNOWN);
   const [, user = '', host = '', port = '3306', database = ''] = FORM.exec(location) ?? [];

@@ -1,60 +1,40 @@
 import type { Clock, Timer } from '../../clock.ts';
 import { between } from '../shared/retry-after.ts';
 import type { QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
-import type { LockRow, Queued } from './lock-row.ts';
+import type { LockRow } from './lock-row.ts';
 import type { RowQueue } from './queue.ts';
 
-/** A lock with a waiter or an observer in this store. */
-interface Watched {
-  /** As it was last read. */
-  readonly row: LockRow;
-  /** The waiters of this store that could be granted then. */
-  readonly next: string;
-  /** When the lock, or the first position of its queue, last went to another claim. */
-  readonly movedAtMs: number;
-}
-
-export interface PollerOptions {
-  readonly clock: Clock;
-  /** Of this store: see `Reader`. */
-  readonly tag: string;
-  /** Reads the lock, reports that this store is alive, and calls `onLook`. */
-  look(name: string): Promise<unknown>;
-}
-
 /**
- * The poll interval of a lock: for the store whose waiter is next, for the store behind it, and for
- * all others. `bench/mysql/waiting.ts` measures what these polls cost.
+ * The poll interval of a lock, by the queue position of the first waiter of this store.
+ * `bench/mysql/waiting.ts` measures what these polls cost.
  */
-const REST_MS = [40, 240, 720] as const;
+const REST_MS = [40, 240] as const;
+const REST_BEHIND_MS = 720;
 /**
  * A queue that has moved within this time may move again soon. The store that is next polls at
  * this interval then, the store behind it at three times the interval, the next at five, and so on.
  */
-const MOVING_MS = 300;
+const MOVING_US = 300_000;
 const MOVING_LOOK_MS = 24;
-const OBSERVE_MS = 400;
 /** A poll that would follow the last look sooner than this share of the interval is left out. */
 const SKIP_SHARE = 0.25;
 const FAILED_MS = { min: 250, max: 1_000 };
 
-/** Finds grants and changes where the server cannot push: polls the locks that are watched here. */
+/** Finds grants and changes where the server cannot push: polls the locks that this store waits for. */
 export class Poller implements QueueSubscription {
+  /** A poll that fails is repeated, and finds all that has changed since the last one. */
+  readonly isUp = true;
   events: SubscriptionEvents | null = null;
-  readonly #options: PollerOptions;
-  readonly #watched = new Map<string, Watched>();
-  readonly #observed = new Set<string>();
-  readonly #timers = new Map<string, Timer>();
-  #isUp = true;
+  readonly #clock: Clock;
+  readonly #look: (name: string) => Promise<unknown>;
+  /** The locks with a waiter in this store, as they were last read. */
+  readonly #polled = new Map<string, { readonly row: LockRow; readonly timer: Timer }>();
   #isClosed = false;
 
-  constructor(options: PollerOptions) {
-    this.#options = options;
-  }
-
-  /** The last poll was answered. */
-  get isUp(): boolean {
-    return this.#isUp;
+  /** `look`: reads the lock, reports that the waiters of this store still wait, and calls `onLook`. */
+  constructor(clock: Clock, look: (name: string) => Promise<unknown>) {
+    this.#clock = clock;
+    this.#look = look;
   }
 
   /** Nothing to do: a look at a lock with a waiter of this store plans the next one. */
@@ -62,119 +42,67 @@ export class Poller implements QueueSubscription {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const timer of this.#timers.values()) timer.cancel();
+    for (const { timer } of this.#polled.values()) timer.cancel();
   }
 
-  /** The row of a lock with a waiter or an observer in this store, as it was last read. */
+  /** The row of a lock with a waiter in this store, as it was last read. */
   rowOf(name: string): LockRow | undefined {
-    return this.#watched.get(name)?.row;
+    return this.#polled.get(name)?.row;
   }
 
-  /** Resolves when every later change will be noticed. */
-  async observe(name: string, isObserved: boolean): Promise<void> {
-    if (!isObserved) this.#observed.delete(name);
-    else {
-      this.#observed.add(name);
-      await this.#look(name);
-    }
-  }
+  readonly isWaiting = (id: string): boolean => this.events?.isWaiting(id) === true;
 
-  /** An operation has read or changed the lock. */
-  onLook(queue: RowQueue): void {
-    const { row } = queue;
-    const { name } = row;
-    const before = this.#watched.get(name);
-    const isChanged = before !== undefined && before.row.version !== row.version;
-    const own = this.#ownIn(row.queue);
-    const next = this.#ownIn(queue.next);
-    // One wake-up for each version is enough.
-    if (isChanged || before?.next !== next.join()) this.#wake(name, next);
-    if (isChanged) {
-      this.#wake(name, hasNewNote(before.row, row) ? own : this.#withoutPosition(before.row, row));
-      if (this.#observed.has(name)) this.events?.onChanged(name, true);
-    }
-    if (own.length === 0 && !this.#observed.has(name)) {
-      this.#forget(name);
-      return;
-    }
-    const nowMs = this.#options.clock.monotonicMs();
-    const hasMoved = isChanged && frontOf(before.row) !== frontOf(row);
-    const movedAtMs = hasMoved ? nowMs : (before?.movedAtMs ?? Number.NEGATIVE_INFINITY);
-    this.#watched.set(name, { row, next: next.join(), movedAtMs });
-    this.#planNext(name, this.#intervalMs(row, nowMs - movedAtMs < MOVING_MS));
-  }
-
-  #ownIn(queue: readonly Queued[]): string[] {
-    return queue.filter(({ tag }) => tag === this.#options.tag).map(({ id }) => id);
-  }
-
-  #wake(name: string, ids: readonly string[]): void {
-    for (const id of ids) this.events?.onGranted(name, id, null);
-  }
-
-  /**
-   * While this process stood still, another one has removed these claims from the queue. Their
-   * waiters have to ask, to be in the queue again.
-   */
-  #withoutPosition(before: LockRow, after: LockRow): string[] {
-    const left = new Set([...after.queue, ...after.holds].map(({ id }) => id));
-    return this.#ownIn(before.queue).filter((id) => !left.has(id));
-  }
-
-  #intervalMs({ queue }: LockRow, isMoving: boolean): number {
-    const first = queue.findIndex(({ tag }) => tag === this.#options.tag);
-    if (first < 0) return OBSERVE_MS;
-    const storesAhead = new Set(queue.slice(0, first).map(({ tag }) => tag)).size;
-    const restMs = REST_MS[Math.min(storesAhead, REST_MS.length - 1)] ?? OBSERVE_MS;
-    return isMoving ? Math.min(MOVING_LOOK_MS * (2 * storesAhead + 1), restMs) : restMs;
+  /** An operation has read or changed the lock. Waking a claim of another store does nothing. */
+  onLook({ row, next }: RowQueue): void {
+    const { name, queue } = row;
+    const before = this.rowOf(name) ?? row;
+    const left = new Set([...queue, ...row.holds].map(({ id }) => id));
+    // While this process stood still, another one may have removed its claims from the queue. Their
+    // waiters have to ask, to be in the queue again.
+    const removed = before.queue.filter(({ id }) => !left.has(id));
+    const woken = hasNewNote(before, row) ? queue : next;
+    for (const { id } of [...removed, ...woken]) this.events?.onGranted(name, id, null);
+    const position = queue.findIndex(({ id }) => this.isWaiting(id));
+    if (position < 0) this.#forget(name);
+    else this.#planNext(row, intervalMs(row, position));
   }
 
   /** At a multiple of the interval, so that the polls of all locks share a statement. */
-  #planNext(name: string, intervalMs: number): void {
-    const leftMs = intervalMs - (this.#options.clock.monotonicMs() % intervalMs);
-    this.#plan(name, leftMs < intervalMs * SKIP_SHARE ? leftMs + intervalMs : leftMs);
+  #planNext(row: LockRow, intervalMs: number): void {
+    const leftMs = intervalMs - (this.#clock.monotonicMs() % intervalMs);
+    this.#plan(row, leftMs < intervalMs * SKIP_SHARE ? leftMs + intervalMs : leftMs);
   }
 
-  #plan(name: string, ms: number): void {
-    this.#timers.get(name)?.cancel();
+  #plan(row: LockRow, ms: number): void {
+    this.#forget(row.name);
     if (this.#isClosed) return;
-    this.#timers.set(
-      name,
-      this.#options.clock.startTimer(ms, () => void this.#look(name)),
-    );
+    const timer = this.#clock.startTimer(ms, () => void this.#poll(row));
+    this.#polled.set(row.name, { row, timer });
   }
 
   #forget(name: string): void {
-    this.#watched.delete(name);
-    this.#timers.get(name)?.cancel();
-    this.#timers.delete(name);
+    this.#polled.get(name)?.timer.cancel();
+    this.#polled.delete(name);
   }
 
-  async #look(name: string): Promise<void> {
-    const { clock, look } = this.#options;
+  async #poll(row: LockRow): Promise<void> {
     try {
-      await look(name);
-      this.#setUp(true);
+      await this.#look(row.name);
     } catch {
-      const isWanted = this.events?.isWanted() === true;
-      if (isWanted) this.#plan(name, between(clock, FAILED_MS));
-      else this.#forget(name);
-      this.#setUp(!isWanted);
+      if (this.events?.isWanted() === true) this.#plan(row, between(this.#clock, FAILED_MS));
+      else this.#forget(row.name);
     }
   }
-
-  #setUp(isUp: boolean): void {
-    if (this.#isUp === isUp) return;
-    this.#isUp = isUp;
-    this.events?.onGap();
-  }
-}
-
-function frontOf({ holds, queue }: LockRow): string {
-  return `${holds[0]?.id} ${queue[0]?.id}`;
 }
 
 function hasNewNote(before: LockRow, after: LockRow): boolean {
   const notes = new Map(before.holds.map(({ id, note }) => [id, note]));
   return after.holds.some(({ id, note }) => (notes.get(id) ?? note) !== note);
+}
+
+/** While there is no hold, the next one may come at any moment. */
+function intervalMs({ nowUs, holds }: LockRow, position: number): number {
+  const restMs = REST_MS[position] ?? REST_BEHIND_MS;
+  const isResting = holds.length > 0 && holds.every(({ grantedAtUs }) => grantedAtUs < nowUs - MOVING_US);
+  return isResting ? restMs : Math.min(MOVING_LOOK_MS * (2 * position + 1), restMs);
 }

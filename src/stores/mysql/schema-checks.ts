@@ -1,8 +1,8 @@
 import { fail, ok, unknown, type Verdict } from '../../store/finding.ts';
 import { judgePrivileges } from '../shared/privileges.ts';
 import type { Connection } from './connection.ts';
-import { errorNumberOf } from './failure.ts';
-import { MAY_NOT, NO_SUCH_TABLE, type Schema } from './schema.ts';
+import { failures } from './failure.ts';
+import type { Schema } from './schema.ts';
 
 /** Each needs one privilege, and neither reads nor writes a row. */
 const PROBES: readonly (readonly [privilege: string, text: string])[] = [
@@ -53,7 +53,7 @@ export async function checkMigrations(connection: Connection, schema: Schema): P
       'The store refuses every command until the tables are there.',
       advice,
     );
-  if (Number((await connection.run(MAY_CREATE)).rows[0]?.[0]) > 0)
+  if (Number((await connection.run(MAY_CREATE))[0]?.[0]) > 0)
     return ok(state, 'The first command creates or updates them.');
   return unknown(
     `${state}; this user has no privilege of its own to create them`,
@@ -67,7 +67,7 @@ async function readApplied(connection: Connection, schema: Schema): Promise<numb
   try {
     return await schema.applied(connection);
   } catch (error) {
-    if (MAY_NOT.has(errorNumberOf(error) ?? 0)) return null;
+    if (failures.kindOf(error) === 'denied') return null;
     throw error;
   }
 }
@@ -78,10 +78,9 @@ export async function checkPrivileges(connection: Connection, schema: Schema): P
     try {
       await connection.run(schema.sql(text));
     } catch (error) {
-      const number = errorNumberOf(error) ?? 0;
-      if (number === NO_SUCH_TABLE)
+      if (failures.kindOf(error) === 'tables')
         return ok('there are no tables yet', 'The user that creates the tables has every privilege.');
-      if (!MAY_NOT.has(number)) throw error;
+      if (failures.kindOf(error) !== 'denied') throw error;
       missing.push(schema.sql(privilege));
     }
   }

@@ -3,9 +3,6 @@ import { MIGRATE_MS, MigratedSchema, type Migration } from '../shared/migrated-s
 import type { Connection } from './connection.ts';
 import { errorNumberOf, failures } from './failure.ts';
 
-export const NO_SUCH_TABLE = 1146;
-/** Access denied to a database, to a table or to a column; no database is chosen. */
-export const MAY_NOT = new Set([1044, 1046, 1142, 1143, 1227]);
 /** The table, the column or the index is there already. */
 const IS_THERE = new Set([1050, 1060, 1061]);
 
@@ -42,19 +39,19 @@ export class Schema extends MigratedSchema<Connection> {
 
   async applied(connection: Connection): Promise<number> {
     try {
-      const { rows } = await connection.run(this.sql('SELECT MAX(id) FROM holdfast_migrations'));
-      return Number(rows[0]?.[0] ?? 0);
+      const [row] = await connection.run(this.sql('SELECT MAX(id) FROM holdfast_migrations'));
+      return Number(row?.[0] ?? 0);
     } catch (error) {
-      if (errorNumberOf(error) === NO_SUCH_TABLE) return 0;
+      if (failures.kindOf(error) === 'tables') return 0;
       throw error;
     }
   }
 
   protected async begin(connection: Connection): Promise<void> {
     const lock = `SELECT GET_LOCK(${this.migrationLock}, ${this.waitMs / 1_000})`;
-    const { rows } = await connection.run(lock, [], this.waitMs + 5_000);
+    const [row] = await connection.run(lock, [], this.waitMs + 5_000);
     // 0: the time is over. NULL: the server ended the wait.
-    if (Number(rows[0]?.[0]) !== 1) throw failures.notSent('another process is still migrating the tables');
+    if (Number(row?.[0]) !== 1) throw failures.notSent('another process is still migrating the tables');
   }
 
   /**
@@ -70,9 +67,5 @@ export class Schema extends MigratedSchema<Connection> {
 
   protected end(connection: Connection): Promise<unknown> {
     return connection.run(`SELECT RELEASE_LOCK(${this.migrationLock})`);
-  }
-
-  protected isDenial(error: unknown): boolean {
-    return MAY_NOT.has(errorNumberOf(error) ?? 0);
   }
 }

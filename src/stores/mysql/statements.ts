@@ -12,31 +12,28 @@ const NUMBER = 'CAST(? AS SIGNED)';
 /** An exclusive claim of a lock without other claims. `LAST_INSERT_ID` carries the fence back. */
 const CLAIM = `UPDATE holdfast_locks
   SET version = ${NUMBER}, fence = LAST_INSERT_ID(GREATEST(fence + 1, ${NUMBER} + 1, ${NOW})), holder = ?,
-    granted_at = ${NOW}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?
-  WHERE name = ? AND queue IS NULL AND (holder IS NULL OR expires_at <= ${NOW})`;
+    granted_at = ${NOW}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?, queue = NULL
+  WHERE name = ? AND expires_at <= ${NOW}`;
 
-/** For the claim that holds alone, whether others wait or not. */
-const RENEW = `UPDATE holdfast_locks
-  SET version = ${NUMBER}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER},
-    note = COALESCE(?, note)
-  WHERE name = ? AND holder = ? AND expires_at > ${NOW}`;
-
-/** For the claim that holds alone, while nobody waits. */
+/** For the only claim of a lock, which holds it alone. */
 const RELEASE = `UPDATE holdfast_locks
   SET version = ${NUMBER}, holder = NULL, expires_at = ${NOW}, note = ''
-  WHERE name = ? AND holder = ? AND queue IS NULL AND expires_at > ${NOW}`;
+  WHERE name = ? AND holder = ? AND expires_at > ${NOW}`;
+
+/** A JSON array of `[name, version]`. */
+const NAMED = `JSON_TABLE(?, '$[*]' COLUMNS (
+    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+    version BIGINT PATH '$[1]' ERROR ON ERROR
+  )) n`;
 
 /**
- * Takes a JSON array of `[name, version]`, and gives one row for each. The queue is left out where the
+ * Gives one row for each of these names. The queue is left out where the
  * version is the one that is known already.
  */
 const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
     l.ttl_ms, l.note, IF(l.version <=> n.version, NULL, l.queue)
   FROM holdfast_floor f
-  STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (
-    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-    version BIGINT PATH '$[1]'
-  )) n
+  STRAIGHT_JOIN ${NAMED}
   LEFT JOIN holdfast_locks l ON l.name = n.name`;
 
 /**
@@ -75,22 +72,21 @@ const WRITE = `INSERT INTO holdfast_locks
     fence = n.fence, holder = n.holder, granted_at = n.granted_at, expires_at = n.expires_at,
     ttl_ms = n.ttl_ms, note = n.note, queue = n.queue`;
 
-/** The rows after a name, of names that begin so. */
-const LIST = `SELECT ${NOW}, f.fence, l.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
-    l.ttl_ms, l.note, l.queue
-  FROM holdfast_floor f STRAIGHT_JOIN holdfast_locks l
-  WHERE l.name > ? AND l.name >= ? AND LEFT(l.name, ${NUMBER}) = ?
-  ORDER BY l.name LIMIT 1000`;
+/** As many rows as `LIST` gives. */
+export const LIST_ROWS = 4_000;
+
+/** The rows after a name, of names that begin so, with the time that their last claim has left. */
+const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_locks
+  WHERE name > ? AND name >= ? AND LEFT(name, ${NUMBER}) = ?
+  ORDER BY name LIMIT ${LIST_ROWS}`;
 
 /** Before the rows are deleted. Where it fails to be in time, nothing is deleted. */
 const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence, ${NUMBER})`;
 
-const PRUNE = `DELETE l FROM JSON_TABLE(?, '$[*]' COLUMNS (
-    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-    version BIGINT PATH '$[1]' ERROR ON ERROR
-  )) n STRAIGHT_JOIN holdfast_locks l ON l.name = n.name AND l.version = n.version`;
+const PRUNE = `DELETE l FROM ${NAMED}
+  STRAIGHT_JOIN holdfast_locks l ON l.name = n.name AND l.version = n.version`;
 
-const ALL = { CLAIM, RENEW, RELEASE, READ, WRITE, LIST, RAISE_FLOOR, PRUNE };
+const ALL = { CLAIM, RELEASE, READ, WRITE, LIST, RAISE_FLOOR, PRUNE };
 
 export type Statements = typeof ALL;
 

@@ -12,6 +12,7 @@ import { failures } from './failure.ts';
 
 export const VERSION_MIN = 12;
 
+/** `onClose`: the connection has ended by itself. */
 export interface ConnectionOptions extends Partial<DriverEvents>, OpenLimits {
   readonly clock: Clock;
   /** Also a server that the store cannot use: a standby, or an old version. Only to look at it. */
@@ -35,16 +36,9 @@ export class Connection extends LimitedConnection<DriverConnection> {
    */
   static async open(factory: ConnectionFactory, options: ConnectionOptions): Promise<Connection> {
     const { clock, onNotification = () => {}, onClose = () => {} } = options;
-    let connection: Connection | null = null;
-    const driver = factory({
-      onNotification,
-      onClose(reason) {
-        if (connection === null || connection.end()) onClose(reason);
-      },
-    });
-    const opened = new Connection(driver, clock, failures);
-    connection = opened;
-    return await opened.opened(() => opened.#handshake(options.anyServer === true), options);
+    const driver = factory({ onNotification, onClose: () => void (connection.end() && onClose()) });
+    const connection = new Connection(driver, clock, failures);
+    return await connection.opened(() => connection.#handshake(options.anyServer === true), options);
   }
 
   /**
@@ -52,9 +46,10 @@ export class Connection extends LimitedConnection<DriverConnection> {
    * the connection is destroyed; `null`: the caller limits the time itself.
    */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
+    if (!this.isOpen) return this.refused();
     const { text, values } = statement;
     // A pooler may pass the next statement to another server process, where nothing is prepared.
-    return this.statement(() => this.driver.run(this.isDirect ? statement : { text, values }), limitMs);
+    return this.limited(this.driver.run(this.isDirect ? statement : { text, values }), limitMs);
   }
 
   async #handshake(anyServer: boolean): Promise<void> {

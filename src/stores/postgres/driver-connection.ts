@@ -11,8 +11,8 @@ export interface Statement {
 /** What a connection reports. */
 export interface DriverEvents {
   onNotification(channel: string, payload: string): void;
-  /** The connection has ended, and not by `close` or `destroy`. Called once. */
-  onClose(reason: Error | null): void;
+  /** The connection has ended. It may be called again, and after `close` or `destroy`. */
+  onClose(): void;
 }
 
 /** One connection of a client library. It is opened once, and never reconnects. */

@@ -15,6 +15,7 @@ const ONE_FAILED = /^(22|23|54)/;
 const MISSING = new Set(['3F000', '42P01', '42883']);
 /** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
 const TRY_AGAIN = new Set(['40001', '40P01']);
+const DENIED = new Set(['42501']);
 
 const HINTS: Readonly<Record<string, string>> = {
   '25006': 'this server is a standby, or is set to be read only',
@@ -44,7 +45,12 @@ export const failures = failuresBy({
   label: 'PostgreSQL',
   codeOf: sqlStateOf,
   isEnd: (state) => ENDED.test(state),
-  kinds: { one: { has: (state) => ONE_FAILED.test(state) }, tables: MISSING, again: TRY_AGAIN },
+  kinds: {
+    one: { has: (state) => ONE_FAILED.test(state) },
+    tables: MISSING,
+    again: TRY_AGAIN,
+    denied: DENIED,
+  },
   hints: HINTS,
 });
 export const { failureOf, notBegun, notSent } = failures;

@@ -2,7 +2,7 @@ import { checkKeys } from '../../checks.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { assertNotStale, checkFence } from '../../fence/fence-gate.ts';
 import { stateIn } from './failure.ts';
-import { checkQueryable, type Queryable, rowsOf } from './queryable.ts';
+import { assertTransaction, checkQueryable, type Queryable, rowsOf } from './queryable.ts';
 import { Schema } from './schema.ts';
 
 /** Options of the fence gate and of `bindFence`. */
@@ -13,9 +13,6 @@ export interface PostgresFenceOptions {
 
 /** `undefined_table`, `undefined_function`, `invalid_schema_name`. */
 const NOT_THERE = new Set(['42P01', '42883', '3F000']);
-
-/** `no_active_sql_transaction`. */
-const NO_TRANSACTION = '25P01';
 
 /** Checks and binds fences inside a transaction. */
 export class Fences {
@@ -31,27 +28,18 @@ export class Fences {
   async pass(step: 'latest_fence' | 'bind_fence', resource: string, fence: bigint): Promise<void> {
     checkFence(resource, fence);
     const text = `SELECT ${this.#schema.quoted}.${step}($1::text, $2::text::int8)::text AS latest`;
-    const [row] = await this.#rows<{ latest: string }>(text, [resource, `${fence}`]);
+    const [row] = await this.#installed(rowsOf<{ latest: string }>(this.#tx, text, [resource, `${fence}`]));
     assertNotStale(resource, fence, BigInt(row?.latest ?? -1));
   }
 
-  /**
-   * The server refuses LOCK TABLE outside a transaction, and takes no snapshot for it. The next
-   * statement takes this lock, the weakest there is, anyway.
-   */
   async assertTransaction(): Promise<void> {
-    await this.#rows(`LOCK TABLE ${this.#schema.quoted}.fences IN ACCESS SHARE MODE`);
+    const table = `${this.#schema.quoted}.fences`;
+    await this.#installed(assertTransaction(this.#tx, table, 'the fence would be forgotten at once'));
   }
 
-  async #rows<R>(text: string, values: string[] = []): Promise<readonly R[]> {
-    return await rowsOf<R>(this.#tx, text, values).catch((error: unknown) => {
-      const state = stateIn(error) ?? '';
-      if (state === NO_TRANSACTION)
-        throw new InvalidArgumentError(
-          'tx',
-          'is not inside a transaction: the fence would be forgotten at once',
-        );
-      if (!NOT_THERE.has(state)) throw error;
+  async #installed<T>(work: Promise<T>): Promise<T> {
+    return await work.catch((error: unknown) => {
+      if (!NOT_THERE.has(stateIn(error) ?? '')) throw error;
       throw new UnsupportedError(
         `The fences of Holdfast are not in schema ${this.#schema.name}: ` +
           'run what "holdfast migrations" prints',

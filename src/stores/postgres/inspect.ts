@@ -1,7 +1,6 @@
 import type { StoredClaim } from '../../store/store.ts';
 import { modeOf } from '../shared/mode-columns.ts';
 import type { LeaseBatch } from './lease-batch.ts';
-import type { Schema } from './schema.ts';
 
 /** How many names one statement reads. */
 const PAGE = 1_000;
@@ -10,13 +9,12 @@ const OBSERVE_TRIES = 20;
 
 export async function readClaims(
   batch: LeaseBatch,
-  schema: Schema,
   name: string,
   signal: AbortSignal | undefined,
 ): Promise<StoredClaim[]> {
   const columns = ['id', 'granted', 'count', 'permits', 'fence', 'held_for_ms', 'expires_in_ms', 'note'];
   const text = `SELECT ${columns.map((column) => `${column}::text`).join(', ')} FROM holdfast.read($1)`;
-  const rows = await batch.add({ text: schema.sql(text), values: [name] }, signal);
+  const rows = await batch.add({ text, values: [name] }, signal);
   return rows.map(
     ([id = null, granted = null, count, permits, fence = null, held = null, expires, note]) => ({
       id: id ?? '',
@@ -36,11 +34,10 @@ export async function readClaims(
  */
 export async function* listNames(
   batch: LeaseBatch,
-  schema: Schema,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncIterable<string> {
-  const text = schema.sql(`SELECT holdfast.list($1, $2, ${PAGE})`);
+  const text = `SELECT holdfast.list($1, $2, ${PAGE})`;
   let after = '';
   for (;;) {
     const rows = await batch.add({ text, values: [prefix, after] }, signal);
@@ -53,12 +50,13 @@ export async function* listNames(
 /** Asks the server to notify every change of a lock on this channel for `forMs`; 0 ends that. */
 export async function observe(
   batch: LeaseBatch,
-  schema: Schema,
-  { name, channel, forMs }: { name: string; channel: string; forMs: number },
+  name: string,
+  channel: string,
+  forMs: number,
 ): Promise<void> {
-  const text = schema.sql('SELECT holdfast.observe($1, $2, $3)::text');
+  const text = 'SELECT holdfast.observe($1, $2, $3)::text';
   for (let tries = 0; tries < OBSERVE_TRIES; tries += 1) {
-    const [row] = await batch.add({ text, values: [name, channel, `${forMs}`] }, undefined);
+    const [row] = await batch.add({ text, values: [name, channel, `${forMs}`] });
     if (row?.[0] === 'true') return;
   }
 }

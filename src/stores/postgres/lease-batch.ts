@@ -9,7 +9,10 @@ import { failures } from './failure.ts';
 import { type Operation, type StatementContext, statementOf } from './lease-statement.ts';
 import type { Schema } from './schema.ts';
 
-/** An operation shares a statement with others. Its result is one row with one column. */
+/**
+ * An operation shares a statement with others. Its result is one row with one column. A statement of its
+ * own names the schema `holdfast`, whichever it is.
+ */
 export type LeaseRequest = Operation | (SingleStatement & Statement);
 export type LeaseBatch = Batch<LeaseRequest, readonly Row[]>;
 
@@ -31,7 +34,8 @@ export function leaseBatch(options: LeaseBatchOptions): LeaseBatch {
     pool,
     async send(connection, requests, call) {
       const [single] = requests;
-      if (single !== undefined && isSingle(single)) return [{ value: await connection.run(single) }];
+      if (single !== undefined && isSingle(single))
+        return [{ value: await connection.run({ ...single, text: schema.sql(single.text) }) }];
       const context = { isSetUp: connection.isDirect, queueMax, channel: channel() };
       const rows = await connection.run(statementOf(schema, requests as readonly Operation[], context));
       return answersIn(rows, requests.length, call, clock);

@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
+import type { PruneTimer } from '../shared/prune-timer.ts';
 import { TABLE_RETRY } from '../shared/retry-after.ts';
 import type {
   ClaimAnswer,
@@ -17,17 +18,10 @@ import { type DiagnosedStore, diagnose } from './diagnose.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { listNames, observe, readClaims } from './inspect.ts';
 import { type LeaseBatch, leaseBatch } from './lease-batch.ts';
-import {
-  claimAnswer,
-  claimOperation,
-  isStillThere,
-  type Operation,
-  releaseOperation,
-  renewOperation,
-} from './lease-statement.ts';
+import { claimAnswer, claimOperation, isStillThere, type Operation } from './lease-statement.ts';
 import { LeaseSubscription } from './lease-subscription.ts';
 import { EVICTIONS } from './listening-connection.ts';
-import { Pruner } from './pruner.ts';
+import { pruneTimer } from './pruner.ts';
 import type { Schema } from './schema.ts';
 
 export interface LeaseServerOptions {
@@ -52,27 +46,23 @@ export class LeaseServer implements QueueServer {
     firstMs: { min: 4_500, max: 5_500 },
     takeOverMs: { min: 4_500, max: 5_500 },
   };
-  /** NOTIFY does not say how old a message is, so a woken waiter has to claim. */
-  readonly pushesGrants = false;
-  readonly #schema: Schema;
   readonly #queueMax: number;
   readonly #pool: ConnectionPool<Connection>;
   readonly #batch: LeaseBatch;
   readonly #subscription: LeaseSubscription;
-  readonly #pruner: Pruner;
+  readonly #pruning: PruneTimer;
   readonly #deadWaiters: DeadWaiterTimer;
   readonly #diagnosed: DiagnosedStore;
   #greatestFence = FENCE_MAX;
 
   constructor(factory: ConnectionFactory, { clock, schema, connections, queueMax }: LeaseServerOptions) {
-    this.#schema = schema;
     this.#queueMax = queueMax;
     this.#pool = leasePool(factory, { clock, schema, max: connections });
     this.#subscription = new LeaseSubscription(factory, clock);
     const channel = (): string | null => (this.#subscription.isUp ? this.#subscription.channel : null);
     this.#batch = leaseBatch({ clock, schema, pool: this.#pool, queueMax, channel });
-    this.#pruner = new Pruner(clock, this.#batch, schema);
-    this.#deadWaiters = new DeadWaiterTimer(clock, this.#batch, schema);
+    this.#pruning = pruneTimer(clock, this.#batch);
+    this.#deadWaiters = new DeadWaiterTimer(clock, this.#batch);
     // One more connection listens.
     this.#diagnosed = {
       factory,
@@ -99,7 +89,7 @@ export class LeaseServer implements QueueServer {
     const answer = claimAnswer(request, await this.#run(claimOperation(request), signal), this.#queueMax);
     if (answer.granted) {
       if (answer.fence > this.#greatestFence) this.#greatestFence = answer.fence;
-      if (answer.isNew) this.#pruner.onNewRow();
+      if (answer.isNew) this.#pruning.onNewRow();
       return answer;
     }
     // A pooler that seems to keep sessions apart may not do so, and then no wake-up arrives.
@@ -108,16 +98,19 @@ export class LeaseServer implements QueueServer {
   }
 
   async renew(
-    claim: ClaimRef,
+    { name, id }: ClaimRef,
     { ttlMs, note }: RenewChange,
     signal: AbortSignal | undefined,
   ): Promise<RenewOutcome> {
-    const answer = await this.#run(renewOperation(claim, ttlMs, note), signal);
+    const answer = await this.#run(
+      { op: 'r', name, id, ttlMs, note: note ?? null, isBackground: true },
+      signal,
+    );
     return isStillThere(answer) ? { held: true, validForMs: ttlMs } : { held: false };
   }
 
-  async release(claim: ClaimRef, signal: AbortSignal | undefined): Promise<ReleaseAnswer> {
-    const answer = await this.#run(releaseOperation(claim), signal);
+  async release({ name, id }: ClaimRef, signal: AbortSignal | undefined): Promise<ReleaseAnswer> {
+    const answer = await this.#run({ op: 'd', name, id }, signal);
     if (!isStillThere(answer)) return 'gone';
     return answer === '2' ? 'handed' : 'removed';
   }
@@ -132,17 +125,18 @@ export class LeaseServer implements QueueServer {
     return row?.[0] ?? '';
   }
 
-  async observe(name: string, forMs: number): Promise<void> {
-    if (!this.#subscription.isPolling)
-      await observe(this.#batch, this.#schema, { name, channel: this.#subscription.channel, forMs });
+  async observe(name: string, forMs: number): Promise<boolean> {
+    // All observers are registered again when it comes up.
+    if (this.#subscription.isUp) await observe(this.#batch, name, this.#subscription.channel, forMs);
+    return !this.#subscription.isPolling;
   }
 
   read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
-    return readClaims(this.#batch, this.#schema, name, signal);
+    return readClaims(this.#batch, name, signal);
   }
 
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
-    return listNames(this.#batch, this.#schema, prefix, signal);
+    return listNames(this.#batch, prefix, signal);
   }
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
@@ -151,7 +145,7 @@ export class LeaseServer implements QueueServer {
   }
 
   async close(): Promise<void> {
-    this.#pruner.close();
+    this.#pruning.close();
     this.#deadWaiters.close();
     await this.#pool.close();
   }

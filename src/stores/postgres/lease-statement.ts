@@ -1,19 +1,20 @@
 import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import type { ClaimRef, ClaimRequest } from '../../store/store.ts';
 import { columnsOf, modeOf } from '../shared/mode-columns.ts';
+import { arrayOf } from './array.ts';
 import type { Statement } from './driver-connection.ts';
 import type { Schema } from './schema.ts';
 
 /** One operation of `holdfast.batch`; `migrations/` says what its arguments and answers are. */
 export interface Operation extends ClaimRef {
   readonly op: 'c' | 'w' | 'r' | 'd';
-  readonly ttlMs: number;
-  /** Both are 0 for an exclusive claim. */
-  readonly count: number;
-  readonly of: number;
+  readonly ttlMs?: number;
+  /** Both are 0, or absent, for an exclusive claim. */
+  readonly count?: number;
+  readonly of?: number;
   /** `null`: no note, or an unchanged one. */
-  readonly note: string | null;
-  readonly fenceAbove: bigint;
+  readonly note?: string | null;
+  readonly fenceAbove?: bigint;
   /** No caller waits for it, so it does not keep the process alive. */
   readonly isBackground?: boolean;
 }
@@ -26,37 +27,9 @@ export interface StatementContext {
   readonly channel: string | null;
 }
 
-export function claimOperation(request: ClaimRequest): Operation {
-  const { name, id, ttlMs, note, fenceAbove } = request;
-  const { count, of } = columnsOf(request.mode);
-  return {
-    op: request.wait ? 'w' : 'c',
-    name,
-    id,
-    ttlMs,
-    count,
-    of,
-    note: note === '' ? null : note,
-    fenceAbove,
-  };
-}
-
-export function renewOperation({ name, id }: ClaimRef, ttlMs: number, note: string | undefined): Operation {
-  const operation = {
-    op: 'r',
-    name,
-    id,
-    ttlMs,
-    count: 0,
-    of: 0,
-    note: note ?? null,
-    fenceAbove: 0n,
-  } as const;
-  return { ...operation, isBackground: true };
-}
-
-export function releaseOperation({ name, id }: ClaimRef): Operation {
-  return { op: 'd', name, id, ttlMs: 0, count: 0, of: 0, note: null, fenceAbove: 0n };
+export function claimOperation({ name, id, ttlMs, mode, note, fenceAbove, wait }: ClaimRequest): Operation {
+  const op = wait ? 'w' : 'c';
+  return { op, name, id, ttlMs, ...columnsOf(mode), note: note === '' ? null : note, fenceAbove };
 }
 
 /** One statement with all of these operations. */
@@ -71,7 +44,7 @@ export function statementOf(
   return batchStatement(schema, operations, context);
 }
 
-const isPlain = ({ count, note }: Operation): boolean => count === 0 && note === null;
+const isPlain = ({ count = 0, note = null }: Operation): boolean => count === 0 && note === null;
 
 /** The statement of a tick with one operation. `npm run bench -- postgres single` shows its gain. */
 function singleStatement(
@@ -79,11 +52,10 @@ function singleStatement(
   { op, name, id, ttlMs, fenceAbove }: Operation,
   { queueMax, channel }: StatementContext,
 ): Statement {
-  if (op === 'd') return { text: release.text, name: release.name, values: [name, id] };
-  if (op === 'r') return { text: renew.text, name: renew.name, values: [name, id, `${ttlMs}`] };
+  if (op === 'd') return { ...release, values: [name, id] };
+  if (op === 'r') return { ...renew, values: [name, id, `${ttlMs}`] };
   const wait = op === 'w' ? 't' : 'f';
-  const values = [name, id, `${ttlMs}`, wait, `${fenceAbove}`, `${queueMax}`, channel];
-  return { text: claim.text, name: claim.name, values };
+  return { ...claim, values: [name, id, `${ttlMs}`, wait, `${fenceAbove}`, `${queueMax}`, channel] };
 }
 
 export function batchStatement(
@@ -91,30 +63,21 @@ export function batchStatement(
   operations: readonly Operation[],
   { isSetUp, queueMax, channel }: StatementContext,
 ): Statement {
-  let ops = '';
-  let fenceAbove = 0n;
-  let hasModes = false;
-  let hasNotes = false;
-  for (const each of operations) {
-    ops += each.op;
-    if (each.fenceAbove > fenceAbove) fenceAbove = each.fenceAbove;
-    hasModes ||= each.count > 0;
-    hasNotes ||= each.note !== null;
-  }
+  let greatestFence = 0n;
+  for (const { fenceAbove = 0n } of operations) if (fenceAbove > greatestFence) greatestFence = fenceAbove;
   const values = [
-    ops,
-    textArray(operations, (each) => each.name),
-    textArray(operations, (each) => each.id),
-    numberArray(operations, (each) => each.ttlMs),
-    hasModes ? numberArray(operations, (each) => each.count) : null,
-    hasModes ? numberArray(operations, (each) => each.of) : null,
-    hasNotes ? textArray(operations, (each) => each.note) : null,
-    `${fenceAbove}`,
+    operations.map(({ op }) => op).join(''),
+    arrayOf(operations.map(({ name }) => name)),
+    arrayOf(operations.map(({ id }) => id)),
+    arrayOf(operations.map(({ ttlMs = 0 }) => ttlMs)),
+    arrayOf(operations.map(({ count = 0 }) => count)),
+    arrayOf(operations.map(({ of = 0 }) => of)),
+    arrayOf(operations.map(({ note = null }) => note)),
+    `${greatestFence}`,
     `${queueMax}`,
     channel,
   ];
-  const { text, name } = isSetUp ? calls.batch : calls.batchAnywhere;
-  return { text, name, values };
+  return { ...(isSetUp ? calls.batch : calls.batchAnywhere), values };
 }
 
 /** A grant with its fence, or a refusal with the time to the next attempt. Throws for an error. */
@@ -151,21 +114,4 @@ function unexpected(answer: string): StoreError {
   return new StoreError(`PostgreSQL gave an unexpected answer: ${answer.slice(0, 80)}`, {
     applied: 'unknown',
   });
-}
-
-/** In PostgreSQL's text format, because client libraries write arrays differently. */
-function textArray(operations: readonly Operation[], textOf: (each: Operation) => string | null): string {
-  let text = '{';
-  for (const each of operations) {
-    const value = textOf(each);
-    if (text.length > 1) text += ',';
-    text += value === null ? 'NULL' : `"${value.replace(/["\\]/g, '\\$&')}"`;
-  }
-  return `${text}}`;
-}
-
-function numberArray(operations: readonly Operation[], numberOf: (each: Operation) => number): string {
-  let text = '{';
-  for (const each of operations) text += `${text.length > 1 ? ',' : ''}${numberOf(each)}`;
-  return `${text}}`;
 }

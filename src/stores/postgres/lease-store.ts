@@ -1,7 +1,9 @@
+import { checkCount, checkKeys } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
-import { DEFAULTS } from '../../options.ts';
 import type { Store } from '../../store/store.ts';
+import { queueMaxOf } from '../shared/queue-max.ts';
 import { ServerQueueStore } from '../shared/server-queue-store.ts';
+import { connectionFactoryOf, type PostgresPool } from './connection-factory.ts';
 import type { ConnectionFactory } from './driver-connection.ts';
 import { LeaseServer } from './lease-server.ts';
 import { Schema } from './schema.ts';
@@ -23,16 +25,28 @@ export interface PostgresLeaseOptions {
   readonly clock?: Clock | undefined;
 }
 
-const CONNECTIONS = 2;
+/**
+ * Leases in tables, in PostgreSQL 12 or newer. The store neither uses nor closes the connections of
+ * the pool. It opens up to two of its own with the same settings for statements, and one that
+ * listens once a claim waits. `close` ends them.
+ *
+ * Throws `InvalidArgumentError` for a pool or an option that cannot be used. The first command
+ * creates the tables, unless `migrate` is false, and rejects with an `UnsupportedError` when this
+ * user may not create them.
+ */
+export function postgresLeaseStore(pool: PostgresPool, options: PostgresLeaseOptions = {}): Store {
+  checkKeys(options, ['schema', 'migrate', 'connections', 'queueMax', 'clock']);
+  return leaseStore(connectionFactoryOf(pool), options);
+}
 
-/** Throws `InvalidArgumentError` for a schema name that cannot be used. */
+/** Throws `InvalidArgumentError` for an option that cannot be used. */
 export function leaseStore(factory: ConnectionFactory, options: PostgresLeaseOptions): Store {
-  const { clock = systemClock, migrate = true, connections = CONNECTIONS } = options;
+  const { clock = systemClock, migrate = true, connections = 2 } = options;
   const server = new LeaseServer(factory, {
     clock,
     schema: new Schema(options.schema, migrate),
-    connections,
-    queueMax: options.queueMax ?? DEFAULTS.queueMax,
+    connections: checkCount('connections', connections, 1, 16),
+    queueMax: queueMaxOf(options),
   });
   return new ServerQueueStore(server, clock);
 }

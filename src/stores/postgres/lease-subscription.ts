@@ -38,7 +38,7 @@ export class LeaseSubscription implements QueueSubscription {
           if (isForGood === true) this.#startPolling();
           events.onEnd(isForGood);
         };
-        this.#connection = new ListeningConnection({ factory, clock, channel }, { ...events, onEnd });
+        this.#connection = new ListeningConnection(factory, clock, channel, { ...events, onEnd });
         return this.#connection;
       },
       isWanted: () => this.events?.isWanted() === true,
@@ -59,7 +59,7 @@ export class LeaseSubscription implements QueueSubscription {
 
   /** Without a pooler, which could keep a notification to itself. */
   get isDirect(): boolean {
-    return this.isUp && this.#connection?.isDirect === true;
+    return this.#connection?.isDirect === true;
   }
 
   async start(): Promise<void> {
@@ -76,6 +76,8 @@ export class LeaseSubscription implements QueueSubscription {
   #startPolling(): void {
     this.#isPolling = true;
     this.#poll();
+    // Observers that are registered already are polled from now on.
+    this.events?.onGap();
     warnOfPolling();
   }
 
@@ -95,6 +97,7 @@ export class LeaseSubscription implements QueueSubscription {
     if (kind === 'o') this.events?.onChanged(name, true);
     else if (kind === 'e') this.events?.onEvicted(name);
     else if (kind === 'g') {
+      // NOTIFY does not say how old a message is, so a woken waiter has to claim.
       const at = name.indexOf('\n');
       this.events?.onGranted(name.slice(0, at), name.slice(at + 1), null);
     }

@@ -16,23 +16,20 @@ const PROBE = 'p';
 /** The channel of evictions, for every schema of the database. */
 export const EVICTIONS = 'holdfast_evicted';
 
-export interface ListeningOptions {
-  readonly factory: ConnectionFactory;
-  readonly clock: Clock;
-  readonly channel: string;
-}
-
 /** One connection that listens to a channel and to evictions. Without LISTEN it ends for good. */
 export class ListeningConnection implements SubscribedConnection {
-  readonly #options: ListeningOptions;
+  readonly #factory: ConnectionFactory;
+  readonly #clock: Clock;
+  readonly #channel: string;
   readonly #events: ConnectionEvents<string>;
   #connection: Connection | null = null;
-  #isClosed = false;
   readonly #closing = new AbortController();
   #onProbe: (() => void) | null = null;
 
-  constructor(options: ListeningOptions, events: ConnectionEvents<string>) {
-    this.#options = options;
+  constructor(factory: ConnectionFactory, clock: Clock, channel: string, events: ConnectionEvents<string>) {
+    this.#factory = factory;
+    this.#clock = clock;
+    this.#channel = channel;
     this.#events = events;
     void this.#open();
   }
@@ -47,41 +44,37 @@ export class ListeningConnection implements SubscribedConnection {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     this.#closing.abort();
     await this.#connection?.close();
   }
 
   async #open(): Promise<void> {
-    const { channel } = this.#options;
     try {
       const connection = await this.#connect(() => this.#events.onEnd());
       this.#connection = connection;
       connection.setKeepAlive(false);
       if (!connection.isDirect && !(await this.#isHeardThroughPooler(connection))) this.#events.onEnd(true);
       else {
-        await connection.run({ text: `LISTEN "${channel}"` });
-        await connection.run({ text: `LISTEN "${EVICTIONS}"` });
+        await connection.run({ text: `LISTEN "${this.#channel}"; LISTEN "${EVICTIONS}"` });
         await connection.run({
-          text: `SELECT pg_advisory_lock(hashtextextended('${channel}', ${CHANNEL_SALT}))::text`,
+          text: `SELECT pg_advisory_lock(hashtextextended('${this.#channel}', ${CHANNEL_SALT}))::text`,
         });
         this.#events.onUp();
       }
     } catch {
       this.#events.onEnd();
     }
-    if (this.#isClosed) await this.#connection?.close();
+    if (this.#closing.signal.aborted) await this.#connection?.close();
   }
 
   #connect(onClose: () => void): Promise<Connection> {
-    const { factory, clock, channel } = this.#options;
-    return Connection.open(factory, {
-      clock,
+    return Connection.open(this.#factory, {
+      clock: this.#clock,
       onClose,
       signal: this.#closing.signal,
       onNotification: (on, payload) => {
         if (on === EVICTIONS) this.#events.onMessage(`e${payload}`);
-        if (on !== channel) return;
+        if (on !== this.#channel) return;
         if (payload === PROBE) this.#onProbe?.();
         else this.#events.onMessage(payload);
       },
@@ -90,14 +83,14 @@ export class ListeningConnection implements SubscribedConnection {
 
   /** LISTEN does not work in transaction mode. A pooler in session mode passes a notification on. */
   async #isHeardThroughPooler(connection: Connection): Promise<boolean> {
-    const { clock, channel } = this.#options;
+    const channel = this.#channel;
     const other = await this.#connect(() => {});
     try {
       const own = await backendOf(connection);
       if (await sharesBackends(connection, other)) return false;
       await connection.run({ text: `LISTEN "${channel}"` });
       const heard = new Promise<boolean>((resolve) => {
-        const timer = clock.startTimer(PROBE_MS, () => resolve(false));
+        const timer = this.#clock.startTimer(PROBE_MS, () => resolve(false));
         this.#onProbe = () => {
           timer.cancel();
           resolve(true);

@@ -31,8 +31,7 @@ interface OwnClient {
   /** With a callback, because the promise of `pg` costs more. */
   query(config: object, callback: (error: Error | null, result?: Result | Result[]) => void): unknown;
   query(run: PgPreparedRun): unknown;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  on(event: 'end', listener: () => void): unknown;
+  on(event: 'error' | 'end', listener: () => void): unknown;
   on(
     event: 'notification',
     listener: (message: { channel: string; payload?: string | undefined }) => void,
@@ -47,25 +46,20 @@ const TEXT = { getTypeParser: () => asText };
 
 export class PgDriver implements DriverConnection {
   readonly #client: OwnClient;
-  readonly #events: DriverEvents;
-  #reason: Error | null = null;
-  #isEnded = false;
 
   constructor(Client: PgClientClass, settings: object, events: DriverEvents) {
-    this.#events = events;
     // `pg` keeps passwords in non-enumerable properties, which a spread does not copy.
     const own = Object.defineProperties({}, Object.getOwnPropertyDescriptors(settings));
     const fixed = { types: TEXT, binary: false, pipeline: false, keepAlive: true, query_timeout: 0 };
     this.#client = new Client(Object.assign(own, fixed));
-    this.#client.on('error', (error) => {
-      this.#reason ??= error;
+    this.#client.on('error', () => {
       // `pg` does not always emit `end` after an error.
-      this.#onEnd();
+      events.onClose();
       this.destroy();
     });
-    this.#client.on('end', () => this.#onEnd());
+    this.#client.on('end', () => events.onClose());
     this.#client.on('notification', ({ channel, payload }) => {
-      this.#events.onNotification(channel, payload ?? '');
+      events.onNotification(channel, payload ?? '');
     });
   }
 
@@ -105,11 +99,5 @@ export class PgDriver implements DriverConnection {
 
   destroy(): void {
     this.#client.connection?.stream.destroy();
-  }
-
-  #onEnd(): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    this.#events.onClose(this.#reason);
   }
 }

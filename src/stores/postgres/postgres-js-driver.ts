@@ -62,7 +62,10 @@ export class PostgresJsDriver implements DriverConnection {
       ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
       ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
       socket: () => this.#connectSocket(),
-      onclose: () => this.#onEnd(),
+      onclose: () => {
+        this.#isEnded = true;
+        this.#events.onClose();
+      },
       onnotify: (channel: string, payload: string) => this.#events.onNotification(channel, payload),
     });
   }
@@ -82,7 +85,6 @@ export class PostgresJsDriver implements DriverConnection {
 
   async close(): Promise<void> {
     await this.#sql?.end({ timeout: 1 });
-    this.destroy();
   }
 
   destroy(): void {
@@ -119,12 +121,6 @@ export class PostgresJsDriver implements DriverConnection {
         resolve(socket);
       });
     });
-  }
-
-  #onEnd(): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    this.#events.onClose(null);
   }
 }
 

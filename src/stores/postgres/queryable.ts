@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../../errors.ts';
+import { stateIn } from './failure.ts';
 
 /**
  * An object that runs one parameterised statement and returns its rows as objects: a `pg` client, or
@@ -24,6 +25,20 @@ export type Queryable = QueryRunner | PostgresJsTransaction;
 export async function rowsOf<R>(tx: Queryable, text: string, values: string[] = []): Promise<readonly R[]> {
   if ('unsafe' in tx) return Array.from(await tx.unsafe(text, values)) as R[];
   return (await tx.query(text, values)).rows as readonly R[];
+}
+
+/** `no_active_sql_transaction`. */
+const NO_TRANSACTION = '25P01';
+
+/**
+ * Rejects with `InvalidArgumentError` outside a transaction, where the server refuses LOCK TABLE. It takes
+ * no snapshot for it, and the lock is the weakest: any statement may take it. `why`: what would be wrong.
+ */
+export async function assertTransaction(tx: Queryable, table: string, why: string): Promise<void> {
+  await rowsOf(tx, `LOCK TABLE ${table} IN ACCESS SHARE MODE`).catch((error: unknown) => {
+    if (stateIn(error) !== NO_TRANSACTION) throw error;
+    throw new InvalidArgumentError('tx', `is not inside a transaction: ${why}`);
+  });
 }
 
 export function checkQueryable(tx: Queryable): void {

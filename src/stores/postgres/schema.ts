@@ -1,7 +1,8 @@
 import { migrations } from '../../generated/postgres-migrations.ts';
 import { MIGRATE_MS, MigratedSchema, type Migration } from '../shared/migrated-schema.ts';
 import type { Connection } from './connection.ts';
-import { failures, sqlStateOf } from './failure.ts';
+import type { Statement } from './driver-connection.ts';
+import { failures } from './failure.ts';
 
 /**
  * Only grants and renewals must be on disk before they are answered. A release that a crash of the
@@ -10,26 +11,15 @@ import { failures, sqlStateOf } from './failure.ts';
  */
 const WITHOUT_DISK_WAIT = "set_config('synchronous_commit', 'off', true)";
 
-interface Prepared {
-  readonly name: string;
-  readonly text: string;
-}
-
-interface Calls {
-  /** An exclusive claim without a note, when it is the only operation. */
-  readonly claim: Prepared;
-  readonly renew: Prepared;
-  readonly release: Prepared;
-  readonly batch: Prepared;
-  readonly batchAnywhere: Prepared;
-}
+/** `claim`: an exclusive claim without a note, when it is the only operation. */
+type Call = 'claim' | 'renew' | 'release' | 'batch' | 'batchAnywhere';
 
 /** The schema in the user's database that has the tables and functions, and the SQL for it. */
 export class Schema extends MigratedSchema<Connection> {
   /** Quoted, for SQL. */
   readonly quoted: string;
   /** The statements that carry operations. */
-  readonly calls: Calls;
+  readonly calls: Readonly<Record<Call, Statement>>;
 
   constructor(name = 'holdfast', migrates = true) {
     super({
@@ -48,7 +38,7 @@ export class Schema extends MigratedSchema<Connection> {
       failures,
     });
     this.quoted = `"${name}"`;
-    const call = (short: string, called: string, skipsDisk: string): Prepared => ({
+    const call = (short: string, called: string, skipsDisk: string): Statement => ({
       name: `holdfast_${short}`,
       text: this.sql(
         `SELECT answer, CASE WHEN ${skipsDisk} THEN ${WITHOUT_DISK_WAIT} END
@@ -126,9 +116,5 @@ END $migration$;
 
   protected end(connection: Connection, isDone: boolean): Promise<unknown> {
     return connection.run({ text: isDone ? 'COMMIT' : 'ROLLBACK' });
-  }
-
-  protected isDenial(error: unknown): boolean {
-    return sqlStateOf(error) === '42501';
   }
 }

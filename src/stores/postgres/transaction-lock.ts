@@ -3,9 +3,9 @@ import { systemClock } from '../../clock.ts';
 import { AcquireTimeoutError, InvalidArgumentError, StoreError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { ClaimView } from '../../view.ts';
-import { failureOf, stateIn } from './failure.ts';
+import { failureOf } from './failure.ts';
 import { checkKey, type Key, showKey } from './key.ts';
-import { checkQueryable, type Queryable, rowsOf } from './queryable.ts';
+import { assertTransaction, checkQueryable, type Queryable, rowsOf } from './queryable.ts';
 
 /** Options of `tryLockInTransaction`. */
 export interface TransactionLockOptions {
@@ -43,12 +43,12 @@ export async function lockInTransaction(
 ): Promise<void> {
   checkKeys(options, ['mode', 'waitMs']);
   const waitMs = checkDuration('waitMs', options.waitMs ?? DEFAULTS.settings.waitMs, ', or 0, or Infinity');
-  const request = lockRequest(tx, key, options);
+  const keys = checkArguments(tx, key, options);
   const startedMs = systemClock.monotonicMs();
-  const outcome = await lockAll(tx, request, waitMs, true);
+  const outcome = await lockAll(tx, keys, options, waitMs, true);
   if (outcome.held) return;
   const waitedMs = systemClock.monotonicMs() - startedMs;
-  throw new AcquireTimeoutError(request.label, waitedMs, outcome.holders.map(asView));
+  throw new AcquireTimeoutError(keys.map(showKey).join(' and '), waitedMs, outcome.holders.map(asView));
 }
 
 /**
@@ -61,25 +61,18 @@ export async function tryLockInTransaction(
   options: TransactionLockOptions = {},
 ): Promise<boolean> {
   checkKeys(options, ['mode']);
-  return (await lockAll(tx, lockRequest(tx, key, options), 0, false)).held;
+  return (await lockAll(tx, checkArguments(tx, key, options), options, 0, false)).held;
 }
 
-interface LockRequest {
-  readonly keys: readonly Key[];
-  readonly suffix: '' | '_shared';
-  readonly label: string;
-}
-
-function lockRequest(
+function checkArguments(
   tx: Queryable,
   key: Key | readonly Key[],
   { mode }: TransactionLockOptions,
-): LockRequest {
+): readonly Key[] {
   checkQueryable(tx);
   if (mode !== undefined && mode !== 'exclusive' && mode !== 'shared')
     throw new InvalidArgumentError('mode', "must be 'exclusive' or 'shared'");
-  const keys = (Array.isArray(key) ? (key as readonly Key[]) : [key as Key]).map(checkKey);
-  return { keys, suffix: mode === 'shared' ? '_shared' : '', label: keys.map(showKey).join(' and ') };
+  return (Array.isArray(key) ? (key as readonly Key[]) : [key as Key]).map(checkKey);
 }
 
 /** One session that holds one of the keys. */
@@ -94,34 +87,26 @@ type LockOutcome = { readonly held: true } | { readonly held: false; readonly ho
 /** The outcome of `lockBlock`. `state` is the SQLSTATE of a failure that the block caught. */
 type Report = LockOutcome | { readonly state: string; readonly message: string; readonly detail: string };
 
-const NO_TRANSACTION = '25P01';
-
-/**
- * The server refuses LOCK TABLE outside a transaction. This lock is the weakest, and any statement
- * may take it.
- */
-const ASSERT_TRANSACTION = 'LOCK TABLE pg_catalog.pg_am IN ACCESS SHARE MODE';
-
 const REPORT = `SELECT current_setting('holdfast.lock_report') AS report`;
 
 async function lockAll(
   tx: Queryable,
-  request: LockRequest,
+  keys: readonly Key[],
+  { mode }: TransactionLockOptions,
   waitMs: number,
   showsHolders: boolean,
 ): Promise<LockOutcome> {
-  if (request.keys.length === 0) return { held: true };
-  const block = lockBlock(request, waitMs, showsHolders);
+  if (keys.length === 0) return { held: true };
+  const block = lockBlock(keys, mode === 'shared' ? '_shared' : '', waitMs, showsHolders);
   const report = await inTurn(tx, async () => {
     try {
-      await rowsOf(tx, ASSERT_TRANSACTION);
+      // A table that every database has.
+      await assertTransaction(tx, 'pg_catalog.pg_am', 'the lock would end at once');
       await rowsOf(tx, block);
       const [row] = await rowsOf<{ report: string }>(tx, REPORT);
       return JSON.parse(row?.report ?? 'null') as Report;
     } catch (error) {
-      if (stateIn(error) === NO_TRANSACTION)
-        throw new InvalidArgumentError('tx', 'is not inside a transaction: the lock would end at once');
-      throw notApplied(error);
+      throw error instanceof InvalidArgumentError ? error : notApplied(error);
     }
   });
   if ('held' in report) return report;
@@ -145,11 +130,12 @@ const HOLDERS_MAX = 10;
  * A DO block has no parameters and no result. So the keys are part of its text, in base64, which
  * needs no quotes, and the outcome is stored in a setting of the transaction.
  */
-function lockBlock({ keys, suffix }: LockRequest, waitMs: number, showsHolders: boolean): string {
-  const take = waitMs === 0 ? 'pg_try_advisory_xact_lock' : 'pg_advisory_xact_lock';
+function lockBlock(keys: readonly Key[], suffix: string, waitMs: number, showsHolders: boolean): string {
   const timeout = Number.isFinite(waitMs) ? `greatest(1, ${waitMs} - spent_ms)::int8::text` : "'0'";
   const call = (args: string): string =>
-    waitMs === 0 ? `is_taken := ${take}${suffix}(${args});` : `PERFORM ${take}${suffix}(${args});`;
+    waitMs === 0
+      ? `is_taken := pg_try_advisory_xact_lock${suffix}(${args});`
+      : `PERFORM pg_advisory_xact_lock${suffix}(${args});`;
   return `DO $holdfast$
 DECLARE
   items jsonb := convert_from(decode('${encode(keys)}', 'base64'), 'UTF8')::jsonb;

@@ -1,32 +1,20 @@
 import { onAbort } from '../../util/abort.ts';
-import { failureOf, isNoScript, notSent, outOfTime } from './failure.ts';
+import { isNoScript, outOfTime } from './failure.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
 import type { Script } from './script-batch.ts';
 
-/**
- * One command, or one script that is not worth batching, with the same promises as a batch.
- * `beside`: in a Cluster, a command without keys goes to the node of this key.
- */
-export async function sendAlone(
+/** One command. `beside`: in a Cluster, a command without keys goes to the node of this key. */
+export function sendAlone(
   readiness: ReadinessCheck,
   name: string,
   args: string[],
   signal: AbortSignal | undefined,
   beside?: string,
 ): Promise<unknown> {
-  await untilReady(readiness, signal);
-  const { connection } = readiness;
-  if (readiness.isSilent) throw notSent('earlier commands have no reply', connection.lastError);
-  const sent = connection.send(name, args, beside).catch((error: unknown) => {
-    throw failureOf(error);
-  });
-  const onLimit = (): Error => {
-    readiness.abandon(sent);
-    return outOfTime(true, connection);
-  };
-  return await raced(sent, onLimit, signal);
+  return readiness.commands.add({ name, args, beside }, signal ?? readiness.limit());
 }
 
+/** One script that is not worth batching. */
 export async function runAlone(
   readiness: ReadinessCheck,
   script: Script,
@@ -44,17 +32,17 @@ export async function runAlone(
 }
 
 /** Resolves when commands can be sent; rejects with the reason why they cannot. */
-export async function untilReady(readiness: ReadinessCheck, signal: AbortSignal | undefined): Promise<void> {
+export async function untilReady(readiness: ReadinessCheck, signal: AbortSignal): Promise<void> {
   if (readiness.isOpen) return;
-  let cancel = (): void => {};
-  const open = new Promise<void>((resolve, reject) => {
-    cancel = readiness.whenReady((refusal) => (refusal === null ? resolve() : reject(refusal)));
+  const stops: Array<() => void> = [];
+  await new Promise<void>((resolve, reject) => {
+    const giveUp = (): void => reject(outOfTime(false, readiness.connection));
+    stops.push(onAbort(signal, giveUp));
+    if (signal.aborted) giveUp();
+    stops.push(readiness.whenReady((refusal) => (refusal === null ? resolve() : reject(refusal))));
+  }).finally(() => {
+    for (const stop of stops) stop();
   });
-  try {
-    await raced(open, () => outOfTime(false, readiness.connection), signal ?? readiness.limit());
-  } finally {
-    cancel();
-  }
 }
 
 /** Resolves when the server has been reached, also if the store refuses to use it. */
@@ -64,13 +52,4 @@ export async function untilConnected(readiness: ReadinessCheck, signal: AbortSig
   } catch (error) {
     if (!readiness.connection.isReady) throw error;
   }
-}
-
-async function raced<T>(work: Promise<T>, failure: () => Error, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return await work;
-  return await new Promise<T>((resolve, reject) => {
-    const stop = onAbort(signal, () => reject(failure()));
-    if (signal.aborted) reject(failure());
-    work.then(resolve, reject).finally(stop);
-  });
 }

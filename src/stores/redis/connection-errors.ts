@@ -6,6 +6,16 @@ const REFUSED = /\b(WRONGPASS|NOAUTH|NOPERM)\b/;
 /** What ioredis says after any error that has closed its connection. */
 const CLOSED = 'Connection is closed.';
 
+/** Which events a client emits. */
+export interface ClientEventNames {
+  /** When it is connected. */
+  readonly ready: string;
+  /** When it has ended, or may have. */
+  readonly ended: readonly string[];
+  /** When its connection has broken, or may have. */
+  readonly breaks: readonly string[];
+}
+
 const shared = new WeakMap<object, ConnectionErrors>();
 
 /**
@@ -14,24 +24,26 @@ const shared = new WeakMap<object, ConnectionErrors>();
  */
 export class ConnectionErrors {
   readonly #client: EventEmitter;
-  readonly #readyEvent: string;
+  readonly #events: ClientEventNames;
   readonly #onRefused = new Set<() => void>();
   #users = 0;
   /** The last error since the client was connected. */
   last: Error | null = null;
+  /** How often the connection has broken. */
+  breaks = 0;
 
-  /** `readyEvent`: the client emits it when it is connected. Each user calls `leave` once. */
-  static of(client: object, readyEvent: string): ConnectionErrors {
-    const errors = shared.get(client) ?? new ConnectionErrors(client as EventEmitter, readyEvent);
+  /** Each user calls `leave` once. */
+  static of(client: object, events: ClientEventNames): ConnectionErrors {
+    const errors = shared.get(client) ?? new ConnectionErrors(client as EventEmitter, events);
     shared.set(client, errors);
     errors.#users += 1;
     if (errors.#users === 1) errors.#listen('on');
     return errors;
   }
 
-  private constructor(client: EventEmitter, readyEvent: string) {
+  private constructor(client: EventEmitter, events: ClientEventNames) {
     this.#client = client;
-    this.#readyEvent = readyEvent;
+    this.#events = events;
   }
 
   get isRefused(): boolean {
@@ -39,10 +51,11 @@ export class ConnectionErrors {
   }
 
   /**
-   * Calls back once: at one of these events, or when the server refuses the client. The result
-   * cancels that and removes every listener.
+   * Calls back once: when the client is ready, has ended or is refused. The result cancels that and
+   * removes every listener.
    */
-  once(events: readonly string[], callback: () => void): () => void {
+  onceReady(callback: () => void): () => void {
+    const events = [this.#events.ready, ...this.#events.ended];
     const stop = (): void => {
       for (const event of events) this.#client.off(event, done);
       this.#onRefused.delete(done);
@@ -65,7 +78,8 @@ export class ConnectionErrors {
     this.#client[verb](errorMonitor, this.record);
     // An ioredis Cluster: the error of one node. Its `error` only says that all of them failed.
     this.#client[verb]('node error', this.record);
-    this.#client[verb](this.#readyEvent, this.#forget);
+    this.#client[verb](this.#events.ready, this.#forget);
+    for (const event of this.#events.breaks) this.#client[verb](event, this.#onBreak);
   }
 
   /** Also for errors that the client does not emit, such as the rejection of its `connect`. */
@@ -74,6 +88,10 @@ export class ConnectionErrors {
     if (recorded.message === CLOSED && this.last !== null) return;
     this.last = recorded;
     if (this.isRefused) for (const callback of [...this.#onRefused]) callback();
+  };
+
+  readonly #onBreak = (): void => {
+    this.breaks += 1;
   };
 
   readonly #forget = (): void => {

@@ -15,15 +15,11 @@ export interface RedisConnection {
    */
   readonly closedReason: string | null;
   /**
-   * How often the connection has broken. After a break, some clients send commands without a reply
-   * again. Such a command may take effect twice, and only its second reply is seen.
+   * How often the connection has broken. The next one may lead to another server. Some clients send
+   * commands without a reply again: such a command may take effect twice, and only its second reply
+   * is seen. 0 where that is not known.
    */
   readonly breaks: number;
-  /**
-   * Changes when the connection breaks: the next one may lead to another server. Absent where that is
-   * not known.
-   */
-  readonly session?: number;
   /** The last error of the client since it was connected. It holds no password. */
   readonly lastError: Error | null;
   /** The server has refused the client's login or rights. */
@@ -46,8 +42,8 @@ export interface RedisConnection {
   /** In a Cluster: the masters that can be reached now. */
   servers?(): Promise<readonly RedisConnection[]>;
   /**
-   * Opens another connection, which is subscribed to these channels until it is closed. In a Cluster
-   * they belong to one slot.
+   * Opens another connection, which is subscribed to these channels until it ends or is closed. In a
+   * Cluster they belong to one slot.
    */
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection;
   /**
@@ -92,10 +88,7 @@ export function ping(connection: RedisConnection): void {
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 2_000;
 
-/**
- * Replaces the user's setting for subscribers: while a subscriber is not connected, waiters have to
- * poll.
- */
+/** The delay before a connection of ours is made again. */
 export function reconnectDelayMs(attempt: number): number {
   return Math.min(RECONNECT_MIN_MS * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS);
 }

@@ -68,7 +68,7 @@ export function outOfTime(isSent: boolean, { isReady, lastError }: RedisConnecti
 const because = (cause: Error | null): string => (cause === null ? '' : ` (${errorText(cause)})`);
 
 /** A node of a Cluster that cannot be reached. No command was sent to it. */
-export function noConnection({ lastError }: RedisConnection): Error {
+export function noConnection({ lastError }: Pick<RedisConnection, 'lastError'>): Error {
   const text = `CLUSTERDOWN there is no connection to this node${because(lastError)}`;
   return new Error(text, { cause: lastError ?? undefined });
 }

@@ -15,67 +15,53 @@ const MANY = /^~\w+ \d+ \d+$/;
 const WAITER = /^w (\S+) (\d+) (\d+) (\d+) (\S+) (.*)$/s;
 const HOLDER = /^h (\S+) (\d+) (\d+) (\d+) (.*)$/s;
 
-/** One lock as `read.lua` gives it. */
-interface Snapshot {
-  readonly nowUs: number;
-  /** The value of the plain key, and how long it lives; negative: for ever. */
-  readonly value: string | null;
-  readonly ttlMs: number;
-  /** Members with their scores. */
-  readonly queue: ReadonlyArray<readonly [string, string]>;
-  /** The info entries, by claim. */
-  readonly entries: ReadonlyMap<string, string>;
-}
-
 /** Decodes the reply of `read.lua`; `scripts/value.lua` and `scripts/entry.lua` have the formats. */
 export function claimsIn(reply: unknown): StoredClaim[] {
   const [time, value, ttlMs, queue, info] = reply as [string, string | null, number, string[], string[]];
-  const snapshot: Snapshot = {
-    nowUs: Number(time),
-    value,
-    ttlMs: Number(ttlMs),
-    queue: pairs(queue),
-    entries: new Map(pairs(info)),
-  };
-  const holders = MANY.test(value ?? '') ? manyHolders(snapshot) : oneHolder(snapshot);
-  return [...holders, ...waiters(snapshot)];
+  const nowUs = Number(time);
+  const entries = new Map(pairs(info));
+  const queued = pairs(queue).flatMap(([id, score]) =>
+    queuedClaim(id, Number(score), entries.get(id) ?? '', nowUs),
+  );
+  const waiters = queued.filter(({ granted }) => !granted);
+  if (value === null) return waiters;
+  if (!MANY.test(value)) return [oneHolder(value, Number(ttlMs), entries, nowUs), ...waiters];
+  const holders = queued.filter(({ granted }) => granted);
+  return [...holders.sort((a, b) => ((a.fence ?? 0n) < (b.fence ?? 0n) ? -1 : 1)), ...waiters];
 }
 
-function oneHolder({ value, ttlMs, entries, nowUs }: Snapshot): StoredClaim[] {
-  if (value === null) return [];
+/** `value`, `ttlMs`: of the plain key. */
+function oneHolder(
+  value: string,
+  ttlMs: number,
+  entries: ReadonlyMap<string, string>,
+  nowUs: number,
+): StoredClaim {
   const expiresInMs = ttlMs < 0 ? null : ttlMs;
   const ours = EXCLUSIVE.exec(value);
   const mode = { kind: 'exclusive' } as const;
-  if (ours === null) {
-    return [{ id: value, granted: true, mode, fence: null, heldForMs: null, expiresInMs, note: null }];
-  }
+  if (ours === null)
+    return { id: value, granted: true, mode, fence: null, heldForMs: null, expiresInMs, note: null };
   const [, fence = '', granted = fence, id = ''] = ours;
   const note = HOLDER.exec(entries.get(id) ?? '')?.[5] ?? '';
   const heldForMs = sinceMs(granted, nowUs);
-  return [{ id, granted: true, mode, fence: BigInt(fence), heldForMs, expiresInMs, note }];
+  return { id, granted: true, mode, fence: BigInt(fence), heldForMs, expiresInMs, note };
 }
 
-function manyHolders({ queue, entries, nowUs }: Snapshot): StoredClaim[] {
-  const claims = queue.flatMap(([id, score]): StoredClaim[] => {
-    const expiresInMs = Number(score) + FAR - nowUs / 1000;
-    const entry = HOLDER.exec(entries.get(id) ?? '');
-    if (Number(score) >= 0 || expiresInMs <= 0 || entry === null) return [];
-    const [, mode = '', fence = '', granted = '', , note = ''] = entry;
-    const heldForMs = sinceMs(granted, nowUs);
-    return [{ id, granted: true, mode: modeIn(mode), fence: BigInt(fence), heldForMs, expiresInMs, note }];
-  });
-  return claims.sort((a, b) => ((a.fence ?? 0n) < (b.fence ?? 0n) ? -1 : 1));
-}
-
-function waiters({ queue, entries, nowUs }: Snapshot): StoredClaim[] {
-  return queue.flatMap(([id, score]): StoredClaim[] => {
-    const entry = WAITER.exec(entries.get(id) ?? '');
-    if (Number(score) < 1 || Number(score) >= FAR || entry === null) return [];
-    const [, mode = '', , until = '', , , note = ''] = entry;
-    const expiresInMs = Number(until) - nowUs / 1000;
-    if (expiresInMs <= 0) return [];
+/** A waiter, or one of several holders. None: it has expired. */
+function queuedClaim(id: string, score: number, entry: string, nowUs: number): StoredClaim[] {
+  const holder = score < 0 ? HOLDER.exec(entry) : null;
+  const waiter = score >= 1 && score < FAR ? WAITER.exec(entry) : null;
+  const endsMs = holder === null ? Number(waiter?.[3] ?? 0) : score + FAR;
+  const expiresInMs = endsMs - nowUs / 1000;
+  if (expiresInMs <= 0) return [];
+  if (holder === null) {
+    const [, mode = '', , , , , note = ''] = waiter ?? [];
     return [{ id, granted: false, mode: modeIn(mode), fence: null, heldForMs: null, expiresInMs, note }];
-  });
+  }
+  const [, mode = '', fence = '', granted = '', , note = ''] = holder;
+  const heldForMs = sinceMs(granted, nowUs);
+  return [{ id, granted: true, mode: modeIn(mode), fence: BigInt(fence), heldForMs, expiresInMs, note }];
 }
 
 /** Not negative, although the server's clock may have been set back. */
@@ -124,13 +110,13 @@ export async function* listNames(
   const patterns = keys.patterns(clientPrefix, namePrefix);
   const send = (name: string, args: string[]) => sendAlone(readiness, name, args, signal);
   for await (const page of scanKeys(send, patterns)) {
-    const fresh = new Set<string>();
-    for (const key of page) {
+    const fresh = page.flatMap((key) => {
       const name = keys.nameIn(key.slice(clientPrefix.length));
-      if (name !== null && !seen.has(name)) fresh.add(name);
-    }
-    for (const name of fresh) seen.add(name);
-    yield* await locksAmong(readiness, keys, [...fresh], signal);
+      if (name === null || seen.has(name)) return [];
+      seen.add(name);
+      return [name];
+    });
+    yield* await locksAmong(readiness, keys, fresh, signal);
   }
 }
 

@@ -6,7 +6,6 @@ import {
   OWN_SILENCE_MS,
   ping,
   type RedisConnection,
-  reconnectDelayMs,
   type Silence,
 } from './connection.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
@@ -35,8 +34,9 @@ interface SentinelConnector {
 
 /**
  * The clients with which ioredis asks the Sentinels have no error listener, and ioredis prints
- * unhandled error events on stderr. It has no option for that, nor to unref them. Only for clients
- * that we have opened.
+ * unhandled error events on stderr. It has no option for that, nor to unref them. After a reconnect
+ * it subscribes again without handling a failure: a Sentinel that is silent then would end the
+ * process by an unhandled rejection. Only for clients that we have opened.
  */
 export function adoptSentinels(client: object): void {
   const { connector } = client as { connector?: Partial<SentinelConnector> };
@@ -45,6 +45,12 @@ export function adoptSentinels(client: object): void {
   connector.connectToSentinel = (...args) => {
     const sentinel = unrefIoredis(connect.apply(connector, args)) as IoredisClient;
     sentinel.on('error', () => {});
+    const { subscribe } = sentinel;
+    sentinel.subscribe = (...channels) => {
+      const subscribed = subscribe.apply(sentinel, channels);
+      subscribed.catch(() => {});
+      return subscribed;
+    };
     addHelper(client, sentinel);
     return sentinel;
   };
@@ -71,26 +77,11 @@ export function endHelpers(client: object): void {
 
 export class IoredisConnection extends ObservedClient<IoredisClient> implements RedisConnection {
   readonly #isOwn: boolean;
-  #breaks = 0;
-  #isCounting = false;
-  readonly #onBreak = (): void => {
-    this.#breaks += 1;
-  };
 
   /** `isOwn`: we have opened the client. */
   constructor(client: IoredisClient, isOwn = false) {
-    super(client);
+    super(client, { breaks: ['close'] });
     this.#isOwn = isOwn;
-  }
-
-  get breaks(): number {
-    if (!this.#isCounting) this.client.on('close', this.#onBreak);
-    this.#isCounting = true;
-    return this.#breaks;
-  }
-
-  get session(): number {
-    return this.breaks;
   }
 
   override get lastError(): Error | null {
@@ -98,12 +89,6 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
     // A client without an error listener emits no error.
     const { connector } = this.client as { readonly connector?: { readonly firstError?: unknown } };
     return connector?.firstError instanceof Error ? connector.firstError : null;
-  }
-
-  override leave(): void {
-    super.leave();
-    if (this.#isCounting) this.client.off('close', this.#onBreak);
-    this.#isCounting = false;
   }
 
   get keyPrefix(): string {
@@ -148,28 +133,21 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
       this.client.duplicate({
         lazyConnect: true,
         keyPrefix: '',
-        // Done here, so that we know when it is done.
-        autoResubscribe: false,
         enableOfflineQueue: true,
-        maxRetriesPerRequest: null,
         commandTimeout: undefined,
-        retryStrategy: reconnectDelayMs,
+        // A connection that has ended is replaced by the caller.
+        retryStrategy: null,
       }),
     );
     subscriber.on('error', () => {});
     adoptSentinels(subscriber);
-    subscriber.on('close', () => listening.onDown());
     subscriber.on('message', (_channel: string, message: string) => listening.onMessage(message));
-    subscriber.on('ready', () => {
-      subscriber.subscribe(...channels).then(
-        () => listening.onUp(),
-        // Refused, by an ACL for example. A lost connection comes back by itself.
-        () => {
-          if (subscriber.status === 'ready') listening.onEnd();
-        },
-      );
-    });
-    subscriber.connect().catch(() => {});
+    subscriber.once('end', () => listening.onEnd());
+    subscriber.subscribe(...channels).then(
+      () => listening.onUp(),
+      // Refused, by an ACL for example.
+      () => listening.onEnd(),
+    );
     return {
       close: () => closeQuietly(subscriber),
       // An error is an answer too, for example that PING is not allowed.
@@ -232,7 +210,10 @@ const CLOSE_MS = 500;
 const ENDING = new Set(['connecting', 'connect', 'ready']);
 
 async function closeQuietly(client: IoredisClient): Promise<void> {
-  if (client.status === 'end') return;
+  if (client.status === 'end') {
+    endHelpers(client);
+    return;
+  }
   const willEnd = ENDING.has(client.status);
   const ended = new Promise<void>((resolve) => {
     client.once('end', () => resolve());

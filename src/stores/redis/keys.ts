@@ -21,8 +21,6 @@ export class Keys {
   readonly publish: 'PUBLISH' | 'SPUBLISH';
   readonly #queue: string;
   readonly #info: string;
-  /** Remembered, since the command after a claim is most often the release of the same lock. */
-  #last: LockKeys & { readonly name: string };
 
   /**
    * `tag`: in a Cluster, the hash tag of the slot of these locks. The last letters of the counter's
@@ -37,7 +35,6 @@ export class Keys {
     this.publish = tag === undefined ? 'PUBLISH' : 'SPUBLISH';
     this.#queue = `${base}queue:`;
     this.#info = `${base}info:`;
-    this.#last = { name: '', ...this.of('') };
   }
 
   /** Patterns for SCAN that find every lock of a Cluster whose name begins with `namePrefix`. */
@@ -51,9 +48,7 @@ export class Keys {
     const own = `}${prefix}${OWN}queue:`;
     const at = key.startsWith('{') ? key.indexOf(own) : -1;
     if (at > 0 && at === key.indexOf('}')) return key.slice(at + own.length);
-    if (!key.startsWith(prefix)) return null;
-    const name = key.slice(prefix.length);
-    return name === '' || name.includes(OWN) ? null : name;
+    return plainNameIn(prefix, key);
   }
 
   of(name: string): LockKeys {
@@ -62,23 +57,25 @@ export class Keys {
 
   /** Adds the keys of a lock to a command, in the order in which the scripts expect them. */
   push(command: string[], name: string): void {
-    if (this.#last.name !== name) this.#last = { name, ...this.of(name) };
-    const { plain, queue, info } = this.#last;
-    command.push(plain, queue, info);
+    command.push(this.prefix + name, this.#queue + name, this.#info + name);
   }
 
   /** The name of the lock that a key belongs to; `null` for any other key. */
   nameIn(key: string): string | null {
     if (key.startsWith(this.#queue)) return key.slice(this.#queue.length);
-    if (!key.startsWith(this.prefix)) return null;
-    const name = key.slice(this.prefix.length);
-    return name === '' || name.includes(OWN) ? null : name;
+    return plainNameIn(this.prefix, key);
   }
 
   /** Patterns for SCAN that find every lock whose name begins with `namePrefix`. */
   patterns(clientPrefix: string, namePrefix: string): readonly string[] {
     return [this.prefix, this.#queue].map((start) => `${escapeGlob(clientPrefix + start + namePrefix)}*`);
   }
+}
+
+function plainNameIn(prefix: string, key: string): string | null {
+  if (!key.startsWith(prefix)) return null;
+  const name = key.slice(prefix.length);
+  return name === '' || name.includes(OWN) ? null : name;
 }
 
 function escapeGlob(text: string): string {

@@ -6,7 +6,6 @@ import {
   type RedisConnection,
   type Silence,
 } from './connection.ts';
-import { rejectLostCommands } from './node-redis-lost-commands.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
 
@@ -22,6 +21,11 @@ export interface NodeRedisClient extends ClientEvents {
   destroy(): void;
 }
 
+/** What node-redis has sent, or is to send. Not part of its public interface. */
+interface CommandQueue {
+  flushWaitingForReply?(error: Error): void;
+}
+
 /** Why a client of node-redis cannot be used; `null` while it can. */
 export function closedReasonOf({ isOpen }: { readonly isOpen: boolean }): string | null {
   return isOpen ? null : 'the client is not open: it has been closed, or its connect() was not called';
@@ -29,22 +33,12 @@ export function closedReasonOf({ isOpen }: { readonly isOpen: boolean }): string
 
 export class NodeRedisConnection extends ObservedClient<NodeRedisClient> implements RedisConnection {
   readonly keyPrefix = '';
-  /** This client never sends twice: commands without a reply are rejected when the connection breaks. */
-  readonly breaks = 0;
-  readonly #stopRejecting: () => void;
-  #session = 0;
-  readonly #onBreak = (): void => {
-    this.#session += 1;
-  };
+  #isReconnecting = false;
 
   constructor(client: NodeRedisClient) {
-    super(client);
-    this.#stopRejecting = rejectLostCommands(client, this.#onBreak);
-    client.on('end', this.#onBreak);
-  }
-
-  get session(): number {
-    return this.#session;
+    super(client, { breaks: ['reconnecting', 'end'] });
+    client.on('reconnecting', this.#onReconnecting);
+    client.on('connect', this.#rejectLostCommands);
   }
 
   get isReady(): boolean {
@@ -71,78 +65,50 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
   }
 
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
-    const listener = new NodeRedisListener(OwnClient.like(this.client), channels, listening);
-    void listener.start();
-    return listener;
+    // A connection that has ended is replaced by the caller.
+    const own = OwnClient.like(this.client, { socket: { reconnectStrategy: false } });
+    const { client } = own;
+    for (const event of ['error', 'end']) client.on(event, () => listening.onEnd());
+    own
+      .connect()
+      .then(() => client.subscribe(channels, (message) => listening.onMessage(message)))
+      .then(
+        () => listening.onUp(),
+        // Refused, by an ACL for example.
+        () => listening.onEnd(),
+      );
+    return {
+      close: () => own.end(),
+      // An error is an answer too, for example that PING is not allowed.
+      checkAlive: () => client.sendCommand(['PING']).catch(() => {}),
+    };
   }
 
   override leave(): void {
     super.leave();
-    this.#stopRejecting();
-    this.client.off('end', this.#onBreak);
+    this.client.off('reconnecting', this.#onReconnecting);
+    this.client.off('connect', this.#rejectLostCommands);
   }
 
   async close(): Promise<void> {
     OwnClient.end(this.client);
   }
-}
 
-class NodeRedisListener {
-  readonly #own: OwnClient<NodeRedisClient>;
-  readonly #client: NodeRedisClient;
-  readonly #channels: string[];
-  readonly #listening: ChannelEvents;
-  #closed = false;
+  readonly #onReconnecting = (): void => {
+    this.#isReconnecting = true;
+  };
 
-  constructor(own: OwnClient<NodeRedisClient>, channels: string[], listening: ChannelEvents) {
-    const { client } = own;
-    this.#own = own;
-    this.#client = client;
-    this.#channels = channels;
-    this.#listening = listening;
-    client.on('error', () => this.#onDown());
-    client.on('reconnecting', () => this.#onDown());
-    client.on('end', () => this.#onDown());
-  }
-
-  async start(): Promise<void> {
-    try {
-      await this.#own.connect();
-    } catch {
-      this.#listening.onEnd();
-      return;
-    }
-    if (!this.#closed) await this.#subscribe();
-  }
-
-  async #subscribe(): Promise<void> {
-    try {
-      await this.#client.subscribe(this.#channels, (message: string) => this.#listening.onMessage(message));
-      if (this.#closed) return;
-      this.#listening.onUp();
-      // The client subscribes again by itself before it emits `ready` again.
-      this.#client.on('ready', () => this.#listening.onUp());
-    } catch {
-      if (this.#closed) return;
-      // Refused, by an ACL for example.
-      if (this.#client.isReady) this.#listening.onEnd();
-      // The connection broke before the answer, and the client forgets a subscription that was not
-      // confirmed.
-      else this.#client.once('ready', () => void this.#subscribe());
-    }
-  }
-
-  /** An error is an answer too, for example that PING is not allowed. */
-  checkAlive(): Promise<unknown> {
-    return this.#client.sendCommand(['PING']).catch(() => {});
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#own.end();
-  }
-
-  #onDown(): void {
-    if (!this.#closed) this.#listening.onDown();
-  }
+  /**
+   * node-redis 5 may write a command to a socket that has just broken, and then waits for its reply.
+   * It takes the first reply of the next connection for that one, and each later reply for the
+   * command before its own. So it waits for ever for the last reply of its handshake, and never
+   * becomes ready again. To prevent that, commands that have no reply when a new connection begins are
+   * rejected. Version 6 does so by itself.
+   */
+  readonly #rejectLostCommands = (): void => {
+    if (!this.#isReconnecting) return;
+    this.#isReconnecting = false;
+    const { _getQueue } = this.client as { _getQueue?(): CommandQueue };
+    _getQueue?.call(this.client).flushWaitingForReply?.(new Error('The connection broke before the reply'));
+  };
 }

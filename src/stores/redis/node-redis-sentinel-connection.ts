@@ -24,22 +24,9 @@ export class NodeRedisSentinelConnection
   implements RedisConnection
 {
   readonly keyPrefix = '';
-  #breaks = 0;
-  readonly #onBreak = (): void => {
-    this.#breaks += 1;
-  };
 
   constructor(client: NodeRedisSentinel) {
-    super(client);
-    for (const event of BREAKS) client.on(event, this.#onBreak);
-  }
-
-  get breaks(): number {
-    return this.#breaks;
-  }
-
-  get session(): number {
-    return this.#breaks;
+    super(client, { breaks: ['topology-change', 'client-error', 'reconnecting'] });
   }
 
   get isReady(): boolean {
@@ -83,15 +70,7 @@ export class NodeRedisSentinelConnection
     return Promise.reject(new Error('a Sentinel client of node-redis does not tell its Sentinels'));
   }
 
-  override leave(): void {
-    super.leave();
-    for (const event of BREAKS) this.client.off(event, this.#onBreak);
-  }
-
   async close(): Promise<void> {
     if (this.client.isOpen) await this.client.destroy();
   }
 }
-
-/** After these events, a command may be sent a second time. */
-const BREAKS = ['topology-change', 'client-error', 'reconnecting'] as const;

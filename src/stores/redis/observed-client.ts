@@ -1,4 +1,4 @@
-import { ConnectionErrors } from './connection-errors.ts';
+import { type ClientEventNames, ConnectionErrors } from './connection-errors.ts';
 
 /** The part of an event emitter that all clients have. */
 export interface ClientEvents {
@@ -7,24 +7,14 @@ export interface ClientEvents {
   off(event: string, listener: (...args: string[]) => void): unknown;
 }
 
-/** Which events a client emits. */
-interface EventNames {
-  /** When it is connected. */
-  readonly ready: string;
-  /** When it has ended, or may have. */
-  readonly ended: readonly string[];
-}
-
 /** A client whose errors are observed: the part that every connection over a client has. */
 export abstract class ObservedClient<Client extends ClientEvents> {
   protected readonly client: Client;
   protected readonly errors: ConnectionErrors;
-  readonly #events: EventNames;
 
-  constructor(client: Client, events: EventNames = { ready: 'ready', ended: ['end'] }) {
+  constructor(client: Client, events: Partial<ClientEventNames> = {}) {
     this.client = client;
-    this.errors = ConnectionErrors.of(client, events.ready);
-    this.#events = events;
+    this.errors = ConnectionErrors.of(client, { ready: 'ready', ended: ['end'], breaks: [], ...events });
   }
 
   get lastError(): Error | null {
@@ -35,9 +25,12 @@ export abstract class ObservedClient<Client extends ClientEvents> {
     return this.errors.isRefused;
   }
 
+  get breaks(): number {
+    return this.errors.breaks;
+  }
+
   onceReady(callback: () => void): () => void {
-    const { ready, ended } = this.#events;
-    return this.errors.once([ready, ...ended], callback);
+    return this.errors.onceReady(callback);
   }
 
   leave(): void {

@@ -16,23 +16,21 @@ export function claimOperation(
   queueMax: number,
   channel: () => string,
 ): Operation<ClaimRequest, ClaimAnswer> {
-  // The next claim must be above the fence that was granted last. Its text is kept, because
-  // converting a bigint is slow.
-  let last = { fence: 0n, text: '0' };
   return {
     script: claimScript,
-    isTimed: () => channel() !== '-',
-    keyCount: (items) => items * 3 + 1,
+    keys,
+    hasCounter: true,
+    // After a reconnect, a client may send a claim again whose caller gave up long ago. The late reply
+    // has to reach the core, which removes the claim.
+    keepsSent: true,
     encode(requests, command) {
-      command.push(keys.counter);
-      for (const request of requests) keys.push(command, request.name);
       let fenceAbove = 0n;
       let hasNotes = false;
       for (const request of requests) {
         if (request.fenceAbove > fenceAbove) fenceAbove = request.fenceAbove;
         hasNotes ||= request.note !== '';
       }
-      command.push(fenceAbove === last.fence ? last.text : `${fenceAbove}`);
+      command.push(`${fenceAbove}`);
       const waitArgument = `${queueMax} ${channel()}`;
       const [first] = requests;
       if (requests.length === 1 && first?.mode.kind === 'exclusive' && !hasNotes) {
@@ -49,12 +47,9 @@ export function claimOperation(
     },
     decode(request, answer, { sentAt }) {
       const text = textOf(answer);
-      if (isDigit(text)) {
-        // Converted by way of a number, in which the scripts count too: parsing the text as a
-        // bigint takes three times as long.
-        last = { fence: BigInt(Number(text)), text };
-        return { granted: true, fence: last.fence };
-      }
+      // Converted by way of a number, in which the scripts count too: parsing the text as a bigint
+      // takes three times as long.
+      if (isDigit(text)) return { granted: true, fence: BigInt(Number(text)) };
       return refusalIn(text, request, queueMax, sentAt);
     },
   };
@@ -65,7 +60,7 @@ function refusalIn(
   text: string,
   { name, mode }: ClaimRequest,
   queueMax: number,
-  sentAt: Instant | null,
+  sentAt: Instant,
 ): ClaimAnswer {
   const rest = text.slice(2);
   switch (text[0]) {
@@ -76,7 +71,7 @@ function refusalIn(
         endsInMs: Number(firstEndsMs) < 0 ? null : Number(firstEndsMs),
         isHead: marks.includes('h'),
         isForeign: marks.includes('f'),
-        serverTime: sentAt === null ? null : { ms: Number(serverMs), sentAt },
+        serverTime: { ms: Number(serverMs), sentAt },
       };
     }
     case 'm':
@@ -95,10 +90,9 @@ export interface RenewRequest extends ClaimRef {
 export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome> {
   return {
     script: renewScript,
-    isTimed: () => false,
-    keyCount: (items) => items * 3,
+    keys,
+    hasCounter: false,
     encode(requests, command) {
-      for (const request of requests) keys.push(command, request.name);
       let hasNotes = false;
       for (const request of requests) {
         const { ttlMs, note } = request.change;
@@ -121,11 +115,9 @@ export function renewOperation(keys: Keys): Operation<RenewRequest, RenewOutcome
 export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseAnswer> {
   return {
     script: releaseScript,
-    isTimed: () => false,
-    keyCount: (items) => items * 3 + 1,
+    keys,
+    hasCounter: true,
     encode(requests, command) {
-      command.push(keys.counter);
-      for (const request of requests) keys.push(command, request.name);
       const [first] = requests;
       if (requests.length === 1 && first !== undefined) {
         command.push(first.id, first.evict ? '1' : '0');

@@ -1,6 +1,5 @@
 import { reconnectDelayMs } from './connection.ts';
 import type { NodeRedisClient } from './node-redis-connection.ts';
-import { rejectLostCommands } from './node-redis-lost-commands.ts';
 import { unrefNodeRedis } from './unref.ts';
 
 const known = new WeakMap<object, OwnClient<NodeRedisClient>>();
@@ -18,7 +17,7 @@ export class OwnClient<C extends NodeRedisClient> {
   constructor(client: C) {
     this.client = client;
     known.set(client, this);
-    rejectLostCommands(unrefNodeRedis(client));
+    unrefNodeRedis(client);
     // An error event without a listener would end the process. After an error, the client pauses
     // before it tries again.
     client.on('error', () => this.#onAttemptOver());
@@ -28,12 +27,12 @@ export class OwnClient<C extends NodeRedisClient> {
     });
   }
 
-  /** A client with the options of `model`, but always with retries. */
+  /** A client with the options of `model`, but with retries unless they are overridden. */
   static like<C extends NodeRedisClient>(
     model: C,
     override: { readonly socket?: object; readonly [option: string]: unknown } = {},
   ): OwnClient<C> {
-    const socket = { ...model.options?.socket, ...override.socket, reconnectStrategy: reconnectDelayMs };
+    const socket = { ...model.options?.socket, reconnectStrategy: reconnectDelayMs, ...override.socket };
     return new OwnClient(model.duplicate({ ...override, socket }) as C);
   }
 
@@ -51,7 +50,7 @@ export class OwnClient<C extends NodeRedisClient> {
 
   async connect(): Promise<void> {
     this.#isConnecting = true;
-    await this.client.connect();
+    await this.client.connect().finally(() => this.#onAttemptOver());
   }
 
   /** Rejects the commands that have no reply. */

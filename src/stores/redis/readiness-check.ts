@@ -1,8 +1,10 @@
 import type { Clock } from '../../clock.ts';
 import { type HoldfastError, UnsupportedError } from '../../errors.ts';
+import { settlesWithin } from '../../util/backoff.ts';
+import { Batch } from '../shared/batch.ts';
 import { storeClosed } from '../shared/store-closed.ts';
-import type { RedisConnection } from './connection.ts';
-import { clientEnded, failureOf, notSent } from './failure.ts';
+import type { RedisConnection, Silence } from './connection.ts';
+import { clientEnded, failureOf, notSent, outOfTime } from './failure.ts';
 import { evictionPolicyIn, fieldsIn, isOlder, versionIn } from './server-info.ts';
 
 export const VERSION_MIN = [6, 2] as const;
@@ -22,7 +24,15 @@ const CHECK_MS = 2_000;
  */
 const CONNECT_MS = 750;
 /** With this many commands without a reply, further ones would not get a reply either. */
-export const ABANDONED_MAX = 64;
+const ABANDONED_MAX = 64;
+
+/** One command that shares no call of a script. */
+interface Command {
+  readonly name: string;
+  readonly args: string[];
+  /** In a Cluster, a command without keys goes to the node of this key. */
+  readonly beside: string | undefined;
+}
 
 /**
  * Whether commands can be sent: the client is connected, and the server is one that can be used.
@@ -31,19 +41,47 @@ export const ABANDONED_MAX = 64;
 export class ReadinessCheck {
   readonly connection: RedisConnection;
   readonly allowEviction: boolean;
+  readonly commands: Batch<Command, unknown>;
   readonly #clock: Clock;
-  /** The session whose server was found usable; `null`: none. */
-  #checked: { readonly session: number | undefined } | null = null;
+  /** The number of breaks before the connection whose server was found usable; `null`: none. */
+  #checked: number | null = null;
   #closed = false;
+  /** The run id of the server that was checked last; `null` if it is not known. */
+  serverId: string | null = null;
   readonly #waiting = new Set<(refusal: HoldfastError | null) => void>();
   #opening = false;
   #isProbing = false;
-  #abandoned = 0;
 
   constructor(connection: RedisConnection, allowEviction: boolean, clock: Clock) {
     this.connection = connection;
     this.allowEviction = allowEviction;
     this.#clock = clock;
+    this.commands = new Batch<Command, unknown>({
+      ...this.batchOptions(),
+      itemsMax: 1,
+      callsMax: Number.POSITIVE_INFINITY,
+      send: async (commands) => {
+        const replies = commands.map(({ name, args, beside }) => connection.send(name, args, beside));
+        return (await Promise.all(replies)).map((value) => ({ value }));
+      },
+    });
+  }
+
+  /** What all batches of commands have in common. */
+  batchOptions() {
+    return {
+      clock: this.#clock,
+      abandonedMax: ABANDONED_MAX,
+      sendsAtOnce: true,
+      isReady: () => this.isOpen,
+      whenReady: (callback: (refusal: HoldfastError | null) => void) => void this.whenReady(callback),
+      onNoAnswer: () => this.onNoAnswer(),
+      errors: {
+        notSent: () => outOfTime(false, this.connection),
+        noAnswer: () => outOfTime(true, this.connection),
+        failed: failureOf,
+      },
+    } as const;
   }
 
   /**
@@ -51,40 +89,20 @@ export class ReadinessCheck {
    * silent.
    */
   onNoAnswer(): void {
-    const { connection } = this;
-    const silence = connection.silence ?? null;
-    if (this.#isProbing || silence === null || !connection.isReady) return;
+    const silence = this.connection.silence ?? null;
+    if (this.#isProbing || silence === null || !this.connection.isReady) return;
     this.#isProbing = true;
-    const silent = (): void => {
-      this.#isProbing = false;
-      if (!this.#closed) silence.reconnect();
-    };
+    void this.#probe(silence);
+  }
+
+  async #probe({ afterMs, reconnect }: Silence): Promise<void> {
+    const answer = this.connection.send('ping', []);
+    const isInTime = (): Promise<boolean> => settlesWithin(this.#clock, answer, afterMs / 2);
     // In two halves: after a pause of this process, an answer that has arrived is read before the
     // second half ends.
-    const halfMs = silence.afterMs / 2;
-    let timer = this.#clock.startTimer(halfMs, () => {
-      timer = this.#clock.startTimer(halfMs, silent);
-    });
-    const answered = (): void => {
-      timer.cancel();
-      this.#isProbing = false;
-    };
-    connection.send('ping', []).then(answered, answered);
-  }
-
-  /** The caller of this command has given up. The client keeps the command until its reply comes. */
-  abandon(command: Promise<unknown>): void {
-    this.onNoAnswer();
-    this.#abandoned += 1;
-    const settled = (): void => {
-      this.#abandoned -= 1;
-    };
-    command.then(settled, settled);
-  }
-
-  /** Whether so many commands are without a reply that the client must not be given more. */
-  get isSilent(): boolean {
-    return this.#abandoned >= ABANDONED_MAX;
+    const isAlive = (await isInTime()) || (await isInTime());
+    this.#isProbing = false;
+    if (!isAlive && !this.#closed) reconnect();
   }
 
   get isOpen(): boolean {
@@ -92,7 +110,7 @@ export class ReadinessCheck {
   }
 
   get #isChecked(): boolean {
-    return this.#checked !== null && this.#checked.session === this.connection.session;
+    return this.#checked === this.connection.breaks;
   }
 
   /**
@@ -100,14 +118,9 @@ export class ReadinessCheck {
    * result cancels that.
    */
   whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
-    if (this.#closed) callback(storeClosed());
-    else {
-      this.#waiting.add(callback);
-      if (!this.#opening) {
-        this.#opening = true;
-        this.#proceed();
-      }
-    }
+    this.#waiting.add(callback);
+    if (this.#closed) this.#answer(storeClosed());
+    else if (!this.#opening) void this.#open();
     return () => void this.#waiting.delete(callback);
   }
 
@@ -127,57 +140,64 @@ export class ReadinessCheck {
     this.#answer(storeClosed());
   }
 
-  #proceed(): void {
-    if (this.#closed) return;
-    const { connection } = this;
-    if (connection.closedReason !== null)
-      this.#answer(clientEnded(connection.closedReason, connection.lastError));
-    else if (connection.isReady && this.#isChecked) this.#answer(null);
-    else if (connection.isReady) this.#check();
-    // A wrong password stays wrong for longer than a command waits. The client keeps trying, and
-    // the caller may try again too.
-    else if (connection.isRefused)
-      this.#answer(
-        notSent('the server has refused the login or the rights of the client', connection.lastError),
-      );
-    else {
-      const proceed = (): void => {
-        stopListening();
-        timer.cancel();
-        // The client may be connected to another server now.
-        this.#checked = null;
-        this.#proceed();
-      };
-      const timer = this.#clock.startTimer(CONNECT_MS, () => {
-        const { isReady, lastError } = connection;
-        if (isReady || lastError === null) proceed();
-        else {
-          stopListening();
-          this.#checked = null;
-          this.#answer(notSent('the client is not connected', lastError));
-        }
-      });
-      const stopListening = connection.onceReady(proceed);
-    }
+  #answer(refusal: HoldfastError | null): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback(refusal);
   }
 
-  #check(): void {
-    let isOver = false;
-    const { session } = this.connection;
-    const end = (refusal: HoldfastError | null): void => {
-      if (isOver) return;
-      isOver = true;
-      timer.cancel();
-      this.#checked = refusal === null ? { session } : null;
-      this.#answer(refusal);
-    };
-    const timer = this.#clock.startTimer(CHECK_MS, () => {
-      this.onNoAnswer();
-      end(notSent('the server did not answer', this.connection.lastError));
+  async #open(): Promise<void> {
+    this.#opening = true;
+    const refusal = await this.#refusal();
+    this.#opening = false;
+    this.#answer(refusal);
+  }
+
+  /** Waits for the client while it may connect. */
+  async #refusal(): Promise<HoldfastError | null> {
+    const { connection } = this;
+    while (!this.#closed) {
+      const { closedReason, lastError } = connection;
+      if (closedReason !== null) return clientEnded(closedReason, lastError);
+      if (connection.isReady) return this.#isChecked ? null : await this.#check();
+      // A wrong password stays wrong for longer than a command waits. The client keeps trying, and
+      // the caller may try again too.
+      if (connection.isRefused)
+        return notSent('the server has refused the login or the rights of the client', lastError);
+      // The client may be connected to another server next.
+      this.#checked = null;
+      if (!(await this.#mayConnect())) return notSent('the client is not connected', connection.lastError);
+    }
+    return storeClosed();
+  }
+
+  /** Waits for an event of the client. False: its attempts to connect have failed so far. */
+  #mayConnect(): Promise<boolean> {
+    const { connection } = this;
+    return new Promise((resolve) => {
+      const timer = this.#clock.startTimer(CONNECT_MS, () => {
+        stopListening();
+        resolve(connection.isReady || connection.lastError === null);
+      });
+      const stopListening = connection.onceReady(() => {
+        timer.cancel();
+        resolve(true);
+      });
     });
-    this.#inspectServers().then(end, (error: unknown) =>
-      end(notSent('the server could not be asked', failureOf(error))),
+  }
+
+  async #check(): Promise<HoldfastError | null> {
+    const { breaks } = this.connection;
+    const checking = this.#inspectServers().catch((error: unknown) =>
+      notSent('the server could not be asked', failureOf(error)),
     );
+    if (!(await settlesWithin(this.#clock, checking, CHECK_MS))) {
+      this.onNoAnswer();
+      return notSent('the server did not answer', this.connection.lastError);
+    }
+    const refusal = await checking;
+    this.#checked = refusal === null ? breaks : null;
+    return refusal;
   }
 
   async #inspectServers(): Promise<HoldfastError | null> {
@@ -189,6 +209,7 @@ export class ReadinessCheck {
   async #inspect(server: RedisConnection): Promise<HoldfastError | null> {
     const { versionMin = VERSION_MIN } = this.connection;
     const info = fieldsIn(await infoOf(server));
+    this.serverId = info.get('run_id') ?? null;
     const version = versionIn(info);
     if (version !== null && isOlder(version, versionMin)) {
       return new UnsupportedError(
@@ -204,13 +225,6 @@ export class ReadinessCheck {
       );
     }
     return null;
-  }
-
-  #answer(refusal: HoldfastError | null): void {
-    this.#opening = false;
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const callback of waiting) callback(refusal);
   }
 }
 

@@ -30,11 +30,8 @@ export interface RedisServerOptions {
   readonly ownsClient: boolean;
 }
 
-/**
- * Retry delay when the server refuses the subscription. After a lost connection the client library
- * reconnects by itself.
- */
-const RESUBSCRIBE_MS = { min: 1_000, max: 30_000 };
+/** The delays before a subscription that has ended is replaced: meanwhile, waiters have to poll. */
+const RESUBSCRIBE_MS = { min: 50, max: 5_000 };
 
 /** How often the subscription is checked, because a dead connection reports nothing. */
 const HEARTBEAT_MS = 5_000;
@@ -54,9 +51,9 @@ export class RedisServer implements QueueServer {
     foreignHeadMs: { min: 500, max: 1_000 },
     foreignMs: { min: 3_000, max: 5_000 },
   };
-  readonly pushesGrants: boolean;
   readonly #readiness: ReadinessCheck;
   readonly #keys: Keys;
+  readonly #pushesGrants: boolean;
   readonly #ownsClient: boolean;
   readonly #claims: Batch<ClaimRequest, ClaimAnswer>;
   readonly #renewals: Batch<RenewRequest, RenewOutcome>;
@@ -72,7 +69,7 @@ export class RedisServer implements QueueServer {
     { clock, queueMax, pushesGrants, ownsClient }: RedisServerOptions,
   ) {
     const { connection } = readiness;
-    this.pushesGrants = pushesGrants;
+    this.#pushesGrants = pushesGrants;
     this.#readiness = readiness;
     this.#keys = keys;
     this.#ownsClient = ownsClient;
@@ -94,11 +91,7 @@ export class RedisServer implements QueueServer {
       onMessage: (message) => this.#onMessage(message),
     });
     const channel = (): string => (this.subscription.isUp ? this.#channel : '-');
-    // After a reconnect, a client may send a claim again whose caller gave up long ago. The late
-    // reply has to reach the core, which removes the claim.
-    this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel), {
-      keepsSent: true,
-    });
+    this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel));
     this.#renewals = scriptBatch(readiness, clock, renewOperation(keys));
     this.#releases = scriptBatch(readiness, clock, releaseOperation(keys));
   }
@@ -131,14 +124,14 @@ export class RedisServer implements QueueServer {
     await sendAlone(this.#readiness, this.#keys.publish.toLowerCase(), message, signal, plain);
   }
 
-  async observe(name: string, forMs: number): Promise<void> {
+  async observe(name: string, forMs: number): Promise<boolean> {
     const { queue } = this.#keys.of(name);
-    const limit = this.#readiness.limit();
-    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], limit);
+    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], undefined);
     // The scripts remove observers that are not subscribed. This one registers again as soon as it
     // is.
     else if (this.subscription.isUp)
-      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], limit);
+      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], undefined);
+    return true;
   }
 
   async read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
@@ -176,8 +169,9 @@ export class RedisServer implements QueueServer {
     if (message === null || this.#events === null) return;
     const name = this.#nameOf(message.key);
     if (message.kind === 'evicted') this.#events.onEvicted(message.id);
-    else if (message.kind === 'granted') this.#events.onGranted(name, message.id, message.grant);
-    else if (message.kind === 'changed') this.#events.onChanged(name, message.mayGrant);
+    else if (message.kind === 'granted') {
+      this.#events.onGranted(name, message.id, this.#pushesGrants ? message.grant : null);
+    } else if (message.kind === 'changed') this.#events.onChanged(name, message.mayGrant);
     else this.#events.onHandoff(name);
   }
 

@@ -1,5 +1,3 @@
-import type { Clock } from '../../clock.ts';
-
 /**
  * The fence that a majority of the nodes has stored for one claim; `null` if there is none.
  *
@@ -21,23 +19,4 @@ export function greatest(fences: readonly bigint[]): bigint {
   let greatest = 0n;
   for (const fence of fences) if (fence > greatest) greatest = fence;
   return greatest;
-}
-
-/**
- * Proposes rising fences from the clock. All nodes accept a proposal that is above their counters,
- * and it seldom is not: the clocks of clients are seldom so far apart.
- */
-export class Proposals {
-  readonly #clock: Clock;
-  #last = 0n;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  next(above: bigint): bigint {
-    const now = BigInt(Math.floor(this.#clock.wallMs())) * 1000n;
-    this.#last = greatest([this.#last + 1n, above + 1n, now]);
-    return this.#last;
-  }
 }

@@ -55,10 +55,7 @@ function neededOf(majority: number, silent: number): number {
 function claimsAtMajority(reads: readonly (readonly StoredClaim[])[], needed: number): StoredClaim[] {
   const found = new Map<string, StoredClaim[]>();
   for (const claim of reads.flat()) {
-    if (!claim.granted) continue;
-    const same = found.get(claim.id);
-    if (same === undefined) found.set(claim.id, [claim]);
-    else same.push(claim);
+    if (claim.granted) found.set(claim.id, [...(found.get(claim.id) ?? []), claim]);
   }
   return [...found.values()].filter((same) => same.length >= needed).map((same) => merged(same, needed));
 }
@@ -66,17 +63,14 @@ function claimsAtMajority(reads: readonly (readonly StoredClaim[])[], needed: nu
 function merged(same: readonly StoredClaim[], needed: number): StoredClaim {
   const [first] = same as [StoredClaim, ...StoredClaim[]];
   const fences = same.map((claim) => claim.fence).filter((fence) => fence !== null);
+  const ages = same.map((claim) => claim.heldForMs).filter((ms) => ms !== null);
   const expiries = same.map((claim) => claim.expiresInMs).filter((ms) => ms !== null);
   return {
     ...first,
     fence: agreedFence(fences, needed) ?? (fences.length === 0 ? null : greatest(fences)),
-    heldForMs: longest(same.map((claim) => claim.heldForMs)),
+    heldForMs: ages.length === 0 ? null : Math.max(...ages),
     // The hold is over when it has expired at so many nodes that no majority is left.
     expiresInMs: expiries.length < needed ? null : (expiries.sort((a, b) => b - a)[needed - 1] ?? null),
     note: same.map((claim) => claim.note).find((note) => note !== null && note !== '') ?? first.note,
   };
-}
-
-function longest(durations: readonly (number | null)[]): number | null {
-  return durations.reduce((a, b) => (a === null ? b : b === null ? a : Math.max(a, b)), null);
 }

@@ -1,6 +1,7 @@
-import { ModeMismatchError, type QuorumError } from '../../errors.ts';
+import { ModeMismatchError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { ClaimRef, ClaimRequest, Mode, RenewChange, RenewOutcome } from '../../store/store.ts';
+import { settlesWithin } from '../../util/backoff.ts';
 import { agreedFence, greatest } from './fence.ts';
 import type { NodeVote, RedlockNode } from './node.ts';
 import type { NodeAnswers } from './node-answers.ts';
@@ -19,10 +20,8 @@ import type { NodeSet } from './node-set.ts';
 const MERGES_MAX = 5;
 /** Fences of readers that come at the same time are spread over this many µs. */
 const FENCE_JITTER_US = 1_000;
-/** How long a claim is taken back from a node that does not answer. */
-const TAKE_BACK_MS = 5_000;
-/** How long a node that did not answer a release is told again. */
-const TELL_AGAIN_MS = 5_000;
+/** How long a release is sent to a node that does not answer. */
+const RELEASE_MS = 5_000;
 
 /** The votes on one claim. */
 export interface ClaimVotes {
@@ -68,7 +67,6 @@ export async function voteRound(
       return granted >= majority && (!hasKept(so) || agreedFence(fencesIn(so), majority) !== null);
     },
   });
-  nodes.assertDistinct();
   if (votes.count(isGranted) < majority) {
     // While another claim has a majority, a vote of a minority keeps no claim from being granted. A
     // message about its removal would wake this waiter itself, which would claim again at once.
@@ -129,11 +127,9 @@ export interface Blockers {
 export function blockersIn(votes: NodeAnswers<NodeVote>, majority: number): Blockers {
   const ends: number[] = [];
   const counts = new Map<string, number>();
-  let silent = 0;
   let isForeign = false;
-  for (const vote of votes.perNode()) {
-    if (vote === undefined) silent += 1;
-    else if (vote.granted) ends.push(0);
+  for (const vote of votes.answers()) {
+    if (vote.granted) ends.push(0);
     else if ('kind' in vote) {
       if (vote.endsMs !== null) ends.push(vote.endsMs);
       isForeign ||= vote.kind === 'foreign';
@@ -147,7 +143,7 @@ export function blockersIn(votes: NodeAnswers<NodeVote>, majority: number): Bloc
     isHeld: most >= majority,
     freeInMs: ends[majority - 1] ?? null,
     // Another program may hold a lock at one node only, on purpose.
-    isSplit: !isForeign && counts.size > 0 && most + silent < majority,
+    isSplit: !isForeign && counts.size > 0 && most + votes.silent().length < majority,
     isForeign,
   };
 }
@@ -157,23 +153,14 @@ export function blockersIn(votes: NodeAnswers<NodeVote>, majority: number): Bloc
  * mode.
  */
 export function assertRefused(
-  nodes: NodeSet,
+  { nodes, majority }: NodeSet,
   { name, mode }: ClaimRequest,
   votes: NodeAnswers<NodeVote>,
 ): void {
-  const present = mismatchIn(votes, nodes.majority);
-  if (present !== null) throw new ModeMismatchError(name, mode, present);
-  if (votes.answered < nodes.majority) throw noMajority(nodes, votes);
-}
-
-function mismatchIn(votes: NodeAnswers<NodeVote>, majority: number): Mode | null {
-  const modes = votes.answers().flatMap((vote) => ('mismatch' in vote ? [vote.mismatch] : []));
-  return modes.length >= majority ? (modes[0] ?? null) : null;
-}
-
-function noMajority(nodes: NodeSet, votes: NodeAnswers<NodeVote>): QuorumError {
-  const mayStand = nodes.nodes.some((node) => mayHave(votes, node));
-  return votes.quorumError('claim', isGranted, mayStand ? 'unknown' : 'no');
+  const present = votes.answers().flatMap((vote) => ('mismatch' in vote ? [vote.mismatch] : []));
+  if (present.length >= majority) throw new ModeMismatchError(name, mode, present[0] as Mode);
+  const mayStand = nodes.some((node) => mayHave(votes, node));
+  if (votes.answered < majority) throw votes.quorumError('claim', isGranted, mayStand ? 'unknown' : 'no');
 }
 
 /** The node has granted the claim, or may have: it was asked, and its answer is not known. */
@@ -184,23 +171,27 @@ export function mayHave(votes: NodeAnswers<NodeVote>, node: RedlockNode): boolea
 /**
  * Takes a claim without a majority back from every node that has it or may have it. Waits only for
  * nodes that are known to have it, and not for long: the others may never answer. Each node gets
- * one command, since a second one could overtake the next time that the claim is made. `null`: the
- * votes are not known.
+ * one command, since a second one could overtake the next time that the claim is made.
  *
  * Resolves to whether all nodes that are known to have had the claim have removed it.
  */
 export async function takeBack(
   nodes: NodeSet,
   claim: ClaimRef,
-  claimed: ClaimVotes | null,
+  { votes, mayHaveBlockedOthers }: ClaimVotes,
 ): Promise<boolean> {
-  const wakesNobody = claimed?.mayHaveBlockedOthers === false;
-  const having = nodes.nodes.filter((node) => claimed === null || mayHave(claimed.votes, node));
-  const told = nodes.tell(claim.id, having, TAKE_BACK_MS, (node, limit) =>
-    wakesNobody ? node.withdraw(claim, limit) : node.release(claim, limit),
+  const having = nodes.nodes.filter((node) => mayHave(votes, node));
+  const told = nodes.tell(claim.id, having, RELEASE_MS, (node, limit) =>
+    mayHaveBlockedOthers ? node.release(claim, limit) : node.withdraw(claim, limit),
   );
-  const known = told.filter((_, index) => claimed?.votes.of(having[index] as RedlockNode) !== undefined);
-  return known.length === 0 || (await nodes.isDoneWithin(nodes.limitMs(DEFAULTS.settings.ttlMs), known));
+  const known = told.filter((_, index) => votes.of(having[index] as RedlockNode) !== undefined);
+  const removed = Promise.all(known).then(
+    () => true,
+    () => false,
+  );
+  return (
+    (await settlesWithin(nodes.clock, removed, nodes.limitMs(DEFAULTS.settings.ttlMs))) && (await removed)
+  );
 }
 
 /**
@@ -245,10 +236,7 @@ export async function removeRound(
     isDecided: (so) => so.answered >= nodes.majority,
   });
   // A node that did not answer may still have the claim, so it is told again.
-  votes.whenComplete(() => {
-    const silent = nodes.nodes.filter((node) => votes.of(node) === undefined);
-    if (silent.length > 0) void Promise.allSettled(nodes.tell(claim.id, silent, TELL_AGAIN_MS, send));
-  });
+  void votes.complete.then(() => nodes.tell(claim.id, votes.silent(), RELEASE_MS, send));
   const isRemoved = (removed: boolean): boolean => removed;
   if (votes.answered < nodes.majority) throw votes.quorumError(verb, isRemoved, 'unknown');
   return votes.count(isRemoved) > 0;

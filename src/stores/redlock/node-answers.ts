@@ -6,74 +6,67 @@ import type { RedlockNode } from './node.ts';
 /** The answers of the nodes to one question so far. Each node answers or fails once. */
 export class NodeAnswers<Answer> {
   readonly #nodes: readonly RedlockNode[];
-  readonly #results: Array<Result<Answer> | undefined>;
-  readonly #onComplete: Array<() => void> = [];
-  /** Nodes that have neither answered nor failed yet. */
-  pending: number;
+  readonly #results = new Map<RedlockNode, Result<Answer>>();
+  /** Resolves when every node has answered or failed. */
+  readonly complete: Promise<void>;
+  #onComplete = (): void => {};
 
   constructor(nodes: readonly RedlockNode[]) {
     this.#nodes = nodes;
-    this.#results = new Array<Result<Answer> | undefined>(nodes.length).fill(undefined);
-    this.pending = nodes.length;
+    this.complete = new Promise((resolve) => {
+      this.#onComplete = resolve;
+    });
   }
 
   /** Returns false if the node already has a result: only the first one counts. */
-  set(index: number, result: Result<Answer>): boolean {
-    if (this.#results[index] !== undefined) return false;
-    this.#results[index] = result;
-    this.pending -= 1;
-    if (this.pending === 0) for (const callback of this.#onComplete.splice(0)) callback();
+  set(node: RedlockNode, result: Result<Answer>): boolean {
+    if (this.#results.has(node)) return false;
+    this.#results.set(node, result);
+    if (this.pending === 0) this.#onComplete();
     return true;
   }
 
-  /** Calls back when every node has answered or failed, at once if they all have. */
-  whenComplete(callback: () => void): void {
-    if (this.pending === 0) callback();
-    else this.#onComplete.push(callback);
+  /** Nodes that have neither answered nor failed yet. */
+  get pending(): number {
+    return this.#nodes.length - this.#results.size;
   }
 
   get answered(): number {
-    return this.count(() => true);
+    return this.answers().length;
   }
 
   count(is: (answer: Answer) => boolean): number {
-    let count = 0;
-    for (const result of this.#results) {
-      if (result !== undefined && 'answer' in result && is(result.answer)) count += 1;
-    }
-    return count;
+    return this.answers().filter(is).length;
   }
 
   answers(): Answer[] {
-    return this.#results.flatMap((result) =>
-      result !== undefined && 'answer' in result ? [result.answer] : [],
-    );
+    return [...this.#results.values()].flatMap((result) => ('answer' in result ? [result.answer] : []));
   }
 
-  /** The answer of each node; `undefined` for a node that has failed or not answered yet. */
-  perNode(): Array<Answer | undefined> {
-    return this.#results.map((result) =>
-      result !== undefined && 'answer' in result ? result.answer : undefined,
-    );
-  }
-
+  /** `undefined` for a node that has failed or not answered yet. */
   of(node: RedlockNode): Answer | undefined {
-    return this.perNode()[this.#nodes.indexOf(node)];
+    const result = this.#results.get(node);
+    return result !== undefined && 'answer' in result ? result.answer : undefined;
+  }
+
+  /** The nodes that have failed or not answered yet. */
+  silent(): readonly RedlockNode[] {
+    return this.#nodes.filter((node) => this.of(node) === undefined);
   }
 
   /** The node has failed, and says that it has done nothing: most often it was not connected. */
   hasDoneNothing(node: RedlockNode): boolean {
-    const result = this.#results[this.#nodes.indexOf(node)];
+    const result = this.#results.get(node);
     return result !== undefined && 'error' in result && isDefinite(result.error);
   }
 
   /** The error if no majority has answered. `isYes`: which answers are shown as granted. */
   quorumError(verb: string, isYes: (answer: Answer) => boolean, applied: Applied): QuorumError {
-    const votes = this.#nodes.map(({ label: node }, index): Vote => {
-      const result = this.#results[index];
+    const votes = this.#nodes.map((node): Vote => {
+      const result = this.#results.get(node);
       if (result !== undefined && 'answer' in result)
-        return { node, answer: isYes(result.answer) ? 'granted' : 'refused' };
-      return { node, answer: 'failed', error: result?.error };
+        return { node: node.label, answer: isYes(result.answer) ? 'granted' : 'refused' };
+      return { node: node.label, answer: 'failed', error: result?.error };
     });
     const text = votes.map(({ node, answer, error }) => `${node} ${answer}${because(error)}`).join(', ');
     const failure = `No majority of ${votes.length} nodes answered the ${verb}: ${text}`;

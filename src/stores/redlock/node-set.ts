@@ -1,6 +1,7 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError, StoreError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
+import { settlesWithin } from '../../util/backoff.ts';
 import { Commands } from '../../util/command.ts';
 import { Turns } from '../../util/turns.ts';
 import type { RedlockNode } from './node.ts';
@@ -24,6 +25,13 @@ const BACKGROUND_MAX = 256;
 
 /** The state of one node, and how many commands wait for it. */
 interface NodeState {
+  /**
+   * The commands of one claim are sent one at a time. A majority decides before the last node has
+   * answered, so a release may follow a vote that still waits for its connection. If the release
+   * overtook the vote, the claim would be left at that node. If a vote overtook the command that takes
+   * an earlier vote back, a grant that was counted would be removed.
+   */
+  readonly turns: Turns;
   /** Why the last command had no answer in time; `null` if it had one. */
   silence: unknown;
   waiting: number;
@@ -49,23 +57,17 @@ export class NodeSet {
   readonly majority: number;
   readonly clock: Clock;
   readonly #commands: Commands;
-  /**
-   * The commands of one claim go to each node one at a time. A majority decides before the last node
-   * has answered, so a release may follow a vote that still waits for its connection. If the release
-   * overtook the vote, the claim would be left at that node. If a vote overtook the command that takes
-   * an earlier vote back, a grant that was counted would be removed.
-   */
-  readonly #turns = new Turns();
-  readonly #states: readonly NodeState[];
+  readonly #states: ReadonlyMap<RedlockNode, NodeState>;
   #hasAsked = false;
-  #isDistinct = false;
 
   constructor(nodes: readonly RedlockNode[], clock: Clock) {
     this.nodes = nodes;
     this.majority = Math.floor(nodes.length / 2) + 1;
     this.clock = clock;
     this.#commands = new Commands(clock);
-    this.#states = nodes.map(() => ({ silence: null, waiting: 0, background: 0 }));
+    this.#states = new Map(
+      nodes.map((node) => [node, { turns: new Turns(), silence: null, waiting: 0, background: 0 }]),
+    );
   }
 
   get size(): number {
@@ -74,39 +76,40 @@ export class NodeSet {
 
   /**
    * Asks every node at once. Resolves when the outcome is decided, or when all nodes have answered
-   * or failed: a slow node delays only what depends on it. Later answers still count for
-   * `whenComplete`.
+   * or failed: a slow node delays only what depends on it. Later answers still count for `complete`.
    */
   ask<Answer>({ id, ttlMs, send, isDecided, signal }: Question<Answer>): Promise<NodeAnswers<Answer>> {
     const votes = new NodeAnswers<Answer>(this.nodes);
     const limitMs = this.#hasAsked ? this.limitMs(ttlMs) : Math.max(this.limitMs(ttlMs), FIRST_MS);
-    const command = this.#commands.begin<void>(limitMs);
-    const either = signal === undefined ? command.signal : firstOf(command.signal, signal, votes);
+    const controller = signal === undefined ? null : new AbortController();
+    const stopListening = onAbort(signal, () => controller?.abort());
+    if (signal?.aborted === true) controller?.abort();
+    const command = this.#commands.begin<void>(limitMs, undefined, controller);
+    void votes.complete.then(() => {
+      this.#hasAsked = true;
+      stopListening();
+    });
     return new Promise((resolve) => {
-      const settle = (index: number, result: Result<Answer>, isLate: boolean): void => {
-        const state = this.#states[index];
-        if (state === undefined || !votes.set(index, result)) return;
+      const settle = (node: RedlockNode, state: NodeState, result: Result<Answer>, isLate: boolean): void => {
+        if (!votes.set(node, result)) return;
         state.waiting -= 1;
         state.silence = isLate && 'error' in result ? result.error : null;
         if (votes.pending === 0 || isDecided(votes)) resolve(votes);
       };
-      for (const [index, state] of this.#states.entries()) {
+      for (const [node, state] of this.#states) {
         state.waiting += 1;
         if (state.silence !== null && state.waiting > SILENT_WAITING_MAX) {
-          settle(index, { error: notSent(state) }, true);
+          settle(node, state, { error: notSent(state) }, true);
           continue;
         }
-        this.#send(id, index, either, send).then(
-          (answer) => settle(index, { answer }, false),
-          (error: unknown) => settle(index, { error }, command.signal.aborted),
+        this.#send(node, state, id, command.signal, send).then(
+          (answer) => settle(node, state, { answer }, false),
+          (error: unknown) =>
+            settle(node, state, { error }, command.signal.aborted && signal?.aborted !== true),
         );
       }
-      const complete = new Promise<void>((done) => votes.whenComplete(done));
-      command.settle(complete).catch((error: unknown) => {
-        for (const index of this.nodes.keys()) settle(index, { error }, true);
-      });
-      votes.whenComplete(() => {
-        this.#hasAsked = true;
+      command.settle(votes.complete).catch((error: unknown) => {
+        for (const [node, state] of this.#states) settle(node, state, { error }, true);
       });
     });
   }
@@ -124,21 +127,22 @@ export class NodeSet {
     if (signal?.aborted === true) enough.abort();
     const startedMs = this.clock.monotonicMs();
     const votes = new NodeAnswers<Answer>(this.nodes);
-    let timer: Timer | null = null;
-    const onSettled = (): void => {
-      if (this.size - votes.pending !== this.majority) return;
-      const tookMs = this.clock.monotonicMs() - startedMs;
-      timer = this.clock.startTimer(Math.max(tookMs, NODE_MS.max), () => enough.abort());
-    };
-    const sent = this.nodes.map((node, index) =>
-      send(node, enough.signal).then(
-        (answer) => votes.set(index, { answer }),
-        (error: unknown) => votes.set(index, { error }),
-      ),
-    );
-    for (const each of sent) void each.then(onSettled);
-    await Promise.all(sent);
-    (timer as Timer | null)?.cancel();
+    await new Promise<void>((resolve) => {
+      const settle = (node: RedlockNode, result: Result<Answer>): void => {
+        votes.set(node, result);
+        if (this.size - votes.pending >= this.majority) resolve();
+      };
+      for (const node of this.nodes) {
+        send(node, enough.signal).then(
+          (answer) => settle(node, { answer }),
+          (error: unknown) => settle(node, { error }),
+        );
+      }
+    });
+    const tookMs = this.clock.monotonicMs() - startedMs;
+    await settlesWithin(this.clock, votes.complete, Math.max(tookMs, NODE_MS.max));
+    enough.abort();
+    await votes.complete;
     stopListening();
     return votes;
   }
@@ -153,52 +157,46 @@ export class NodeSet {
     send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer>[] {
     return nodes.map((node) => {
-      const index = this.nodes.indexOf(node);
-      const told = this.#inBackground(index, (signal) => this.#send(id, index, signal, send), limitMs);
+      const told = this.#tell(node, id, limitMs, send);
       told.catch(() => {});
       return told;
     });
   }
 
-  async #send<Answer>(
+  async #tell<Answer>(
+    node: RedlockNode,
     id: string | null,
-    index: number,
-    signal: AbortSignal,
+    limitMs: number,
     send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
-    const turn = id === null ? null : this.#turns.begin(`${index}\n${id}`);
-    const end = turn instanceof Promise ? await turn : turn;
+    const state = this.#states.get(node) as NodeState;
+    if (state.background >= BACKGROUND_MAX) throw notSent(state);
+    state.background += 1;
     try {
-      // The time limit is over, so a reply would not be counted.
-      if (turn !== end && signal.aborted)
-        throw new StoreError('Not sent within the time limit', { applied: 'no' });
-      return await send(this.nodes[index] as RedlockNode, signal);
+      return await this.#commands.run((signal) => this.#send(node, state, id, signal, send), limitMs);
     } finally {
-      end?.();
+      state.background -= 1;
     }
   }
 
-  #inBackground<Answer>(
-    index: number,
-    send: (signal: AbortSignal) => Promise<Answer>,
-    limitMs: number,
+  async #send<Answer>(
+    node: RedlockNode,
+    { turns }: NodeState,
+    id: string | null,
+    signal: AbortSignal,
+    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
-    const state = this.#states[index];
-    if (state === undefined || state.background >= BACKGROUND_MAX) return Promise.reject(notSent(state));
-    state.background += 1;
-    return this.#commands.run(send, limitMs).finally(() => {
-      state.background -= 1;
-    });
-  }
-
-  /** Whether all of this work succeeds within the time. The rest goes on after that. */
-  isDoneWithin(limitMs: number, work: readonly Promise<unknown>[]): Promise<boolean> {
-    return this.#commands
-      .run(() => Promise.all(work), limitMs)
-      .then(
-        () => true,
-        () => false,
-      );
+    if (id === null) return await send(node, signal);
+    const turn = turns.begin(id);
+    const endTurn = turn instanceof Promise ? await turn : turn;
+    try {
+      // The time limit is over, so a reply would not be counted.
+      if (turn !== endTurn && signal.aborted)
+        throw new StoreError('Not sent within the time limit', { applied: 'no' });
+      return await send(node, signal);
+    } finally {
+      endTurn();
+    }
   }
 
   limitMs(ttlMs: number): number {
@@ -209,40 +207,26 @@ export class NodeSet {
     await Promise.all(this.nodes.map((node) => node.close()));
   }
 
-  /** Throws if two clients lead to one server: its vote would count twice. */
-  assertDistinct(): void {
-    if (this.#isDistinct) return;
+  /** The error if two clients lead to one server: its vote would count twice. */
+  sameServer(): InvalidArgumentError | null {
     const seen = new Map<string, RedlockNode>();
     for (const node of this.nodes) {
-      if (node.serverId === null) continue;
-      const other = seen.get(node.serverId);
+      const other = node.serverId === null ? undefined : seen.get(node.serverId);
       if (other !== undefined) {
-        throw new InvalidArgumentError(
+        return new InvalidArgumentError(
           'clients',
           `must be different servers: ${other.label} and ${node.label} are one`,
         );
       }
-      seen.set(node.serverId, node);
+      if (node.serverId !== null) seen.set(node.serverId, node);
     }
-    this.#isDistinct = seen.size === this.size;
+    return null;
   }
 }
 
 /** With the error of the client, if there is one. */
-function notSent(state: NodeState | undefined): StoreError {
-  const { cause } = (state?.silence ?? {}) as { readonly cause?: unknown };
+function notSent({ silence }: NodeState): StoreError {
+  const { cause } = (silence ?? {}) as { readonly cause?: unknown };
   const problem = 'Not sent: other commands wait for this node, which does not answer';
   return new StoreError(problem, { applied: 'no', cause });
-}
-
-/** Aborts with the first of the two. Removes its listeners when all votes are there. */
-function firstOf(limit: AbortSignal, signal: AbortSignal, votes: NodeAnswers<unknown>): AbortSignal {
-  if (signal.aborted) return signal;
-  const controller = new AbortController();
-  const abort = (): void => controller.abort();
-  const stops = [onAbort(limit, abort), onAbort(signal, abort)];
-  votes.whenComplete(() => {
-    for (const stop of stops) stop();
-  });
-  return controller.signal;
 }

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../clock.ts';
-import type { ClaimRef, Mode, RenewChange, RenewOutcome, Store, StoredClaim } from '../../store/store.ts';
-import { sendAlone, untilConnected } from '../redis/call.ts';
+import type { ClaimRef, Mode, Store } from '../../store/store.ts';
+import { untilConnected } from '../redis/call.ts';
 import type { RedisConnection } from '../redis/connection.ts';
 import { Keys } from '../redis/keys.ts';
 import { ReadinessCheck } from '../redis/readiness-check.ts';
@@ -46,10 +46,7 @@ export type NodeVote =
 export interface RedlockNode extends Omit<Store, 'claim' | 'diagnose' | 'traits' | 'watch'> {
   /** Names the node in errors. */
   readonly label: string;
-  /**
-   * Identifies the server; `null` if it is not known. It is known after the first vote, if the user
-   * may ask for it.
-   */
+  /** Identifies the server: known after the first vote, if the user may ask for it. */
   readonly serverId: string | null;
   vote(request: VoteRequest, signal: AbortSignal): Promise<NodeVote>;
   merge(claim: ClaimRef, fence: bigint, signal: AbortSignal): Promise<bigint | null>;
@@ -72,37 +69,34 @@ export interface RedisNodeOptions {
 }
 
 /** A Redis server as a node: a Redis store, and the calls that only Redlock makes. */
-export class RedisNode implements RedlockNode {
+export class RedisNode extends RedisStore implements RedlockNode {
   readonly label: string;
-  readonly #store: RedisStore;
   readonly #readiness: ReadinessCheck;
   readonly #keys: Keys;
   readonly #votes: Batch<VoteRequest, NodeVote>;
   readonly #merges: Batch<MergeRequest, bigint | null>;
   readonly #withdrawals: Batch<ClaimRef, boolean>;
-  #serverId: string | null = null;
-  #isIdentified = false;
 
   constructor(connection: RedisConnection, options: RedisNodeOptions, ownsClient: boolean) {
     const { prefix, label, allowEviction, clock = systemClock } = options;
-    this.label = label;
-    this.#readiness = new ReadinessCheck(connection, allowEviction, clock);
+    const readiness = new ReadinessCheck(connection, allowEviction, clock);
     const keys = new Keys(prefix);
-    this.#keys = keys;
     // Shared with the store, so that the server is checked only once.
-    this.#store = new RedisStore(connection, { clock }, ownsClient, { readiness: this.#readiness, keys });
-    this.#votes = scriptBatch(this.#readiness, clock, voteOperation(keys));
-    this.#merges = scriptBatch(this.#readiness, clock, mergeOperation(keys));
-    this.#withdrawals = scriptBatch(this.#readiness, clock, withdrawOperation(keys));
+    super(connection, { clock }, ownsClient, { readiness, keys });
+    this.label = label;
+    this.#readiness = readiness;
+    this.#keys = keys;
+    this.#votes = scriptBatch(readiness, clock, voteOperation(keys));
+    this.#merges = scriptBatch(readiness, clock, mergeOperation(keys));
+    this.#withdrawals = scriptBatch(readiness, clock, withdrawOperation(keys));
   }
 
   get serverId(): string | null {
-    return this.#serverId;
+    return this.#readiness.serverId;
   }
 
   vote(request: VoteRequest, signal: AbortSignal): Promise<NodeVote> {
-    if (this.#isIdentified) return this.#votes.add(request, signal);
-    return this.#identify(signal).then(() => this.#votes.add(request, signal));
+    return this.#votes.add(request, signal);
   }
 
   merge({ name, id }: ClaimRef, fence: bigint, signal: AbortSignal): Promise<bigint | null> {
@@ -113,30 +107,6 @@ export class RedisNode implements RedlockNode {
     return this.#withdrawals.add(claim, signal);
   }
 
-  renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
-    return this.#store.renew(claim, change, signal);
-  }
-
-  release(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#store.release(claim, signal);
-  }
-
-  evict(claim: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#store.evict(claim, signal);
-  }
-
-  watch(target: { readonly name: string }, onChange: (mayGrant: boolean) => void): Promise<AsyncDisposable> {
-    return this.#store.watch(target, onChange);
-  }
-
-  read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
-    return this.#store.read(name, signal);
-  }
-
-  list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
-    return this.#store.list(prefix, signal);
-  }
-
   async reach(signal: AbortSignal): Promise<DiagnosedNode> {
     await untilConnected(this.#readiness, signal);
     return {
@@ -144,24 +114,7 @@ export class RedisNode implements RedlockNode {
       connection: this.#readiness.connection,
       keys: this.#keys,
       readiness: this.#readiness,
-      subscription: this.#store.subscription,
+      subscription: this.subscription,
     };
-  }
-
-  async close(): Promise<void> {
-    this.#readiness.close();
-    await this.#store.close();
-  }
-
-  /** Two clients may lead to one server, whose votes would count twice. */
-  async #identify(signal: AbortSignal): Promise<void> {
-    try {
-      const info = String(await sendAlone(this.#readiness, 'info', ['server'], signal));
-      this.#serverId = /^run_id:(\w+)/m.exec(info)?.[1] ?? null;
-    } catch (error) {
-      // Without the right to send INFO, the servers are assumed to be different.
-      if (!/\bNOPERM\b/.test(String(error))) throw error;
-    }
-    this.#isIdentified = true;
   }
 }

@@ -8,17 +8,14 @@ import type { HolderKind, NodeVote, VoteRequest } from './node.ts';
 
 /** The calls of the scripts. Each file in `scripts/` describes its keys, arguments and replies. */
 
-/** Each call has the counter, and three keys for each lock. */
-const LOCKS = { isTimed: () => false, keyCount: (items: number) => items * 3 + 1 } as const;
-
 const KINDS: Readonly<Record<string, HolderKind>> = { x: 'one', s: 'several', f: 'foreign' };
 
 export function voteOperation(keys: Keys): Operation<VoteRequest, NodeVote> {
   return {
-    ...LOCKS,
+    keys,
+    hasCounter: true,
     script: voteScript,
     encode(requests, command) {
-      pushKeys(keys, requests, command);
       let hasNotes = false;
       for (const request of requests) {
         const { mode, ttlMs, proposed, id, note } = request;
@@ -48,10 +45,10 @@ export interface MergeRequest extends ClaimRef {
 
 export function mergeOperation(keys: Keys): Operation<MergeRequest, bigint | null> {
   return {
-    ...LOCKS,
+    keys,
+    hasCounter: true,
     script: mergeScript,
     encode(requests, command) {
-      pushKeys(keys, requests, command);
       for (const request of requests) command.push(`${request.fence} ${request.id}`);
     },
     decode(_request, answer) {
@@ -63,10 +60,10 @@ export function mergeOperation(keys: Keys): Operation<MergeRequest, bigint | nul
 
 export function withdrawOperation(keys: Keys): Operation<ClaimRef, boolean> {
   return {
-    ...LOCKS,
+    keys,
+    hasCounter: true,
     script: withdrawScript,
     encode(requests, command) {
-      pushKeys(keys, requests, command);
       for (const request of requests) command.push(request.id);
     },
     decode(_request, answer) {
@@ -75,9 +72,4 @@ export function withdrawOperation(keys: Keys): Operation<ClaimRef, boolean> {
       return text === '1';
     },
   };
-}
-
-function pushKeys(keys: Keys, requests: readonly { readonly name: string }[], command: string[]): void {
-  command.push(keys.counter);
-  for (const request of requests) keys.push(command, request.name);
 }

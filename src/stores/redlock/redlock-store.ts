@@ -17,7 +17,7 @@ import type {
 import { type RetryPolicy, retryAfterMs } from '../shared/retry-after.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import { WakeList } from '../shared/wake-list.ts';
-import { Proposals } from './fence.ts';
+import { greatest } from './fence.ts';
 import { listAtMajority, readAtMajority } from './inspect.ts';
 import {
   assertRefused,
@@ -72,17 +72,16 @@ export class RedlockStore implements Store {
   readonly #nodes: NodeSet;
   readonly #clock: Clock;
   readonly #drift: number;
-  readonly #proposals: Proposals;
   readonly #waiting: WakeList;
   readonly #releases: ReleaseWatch;
   readonly #reinstalls: Reinstalls;
+  #lastProposed = 0n;
   #closing: Promise<void> | null = null;
 
   constructor(nodes: readonly RedlockNode[], { clock, drift }: RedlockOptions) {
     this.#clock = clock;
     this.#drift = drift;
     this.#nodes = new NodeSet(nodes, clock);
-    this.#proposals = new Proposals(clock);
     this.#waiting = new WakeList(clock, FIRST_MS);
     this.#releases = new ReleaseWatch(this.#nodes, (name) => this.#waiting.wakeFirst(name));
     this.#reinstalls = new Reinstalls(this.#nodes);
@@ -98,12 +97,13 @@ export class RedlockStore implements Store {
     if (waiter !== undefined && this.#waiting.get(request.id) !== undefined)
       this.#waiting.add(request, waiter);
     const startedMs = this.#clock.monotonicMs();
-    const releasesBefore = this.#releases.callsFor(request.name);
-    const proposed = this.#proposals.next(request.fenceAbove);
-    const claimed = await voteRound(this.#nodes, request, proposed, signal).catch(async (error: unknown) => {
-      await takeBack(this.#nodes, request, null);
-      throw error;
-    });
+    const proposed = this.#proposal(request.fenceAbove);
+    const claimed = await voteRound(this.#nodes, request, proposed, signal);
+    const sameServer = this.#nodes.sameServer();
+    if (sameServer !== null) {
+      await takeBack(this.#nodes, request, claimed);
+      throw sameServer;
+    }
     if (claimed.fence !== null) return await this.#granted(request, claimed, claimed.fence);
     const roundMs = this.#clock.monotonicMs() - startedMs;
     if (await this.#mayStand(request, claimed, signal)) {
@@ -114,8 +114,24 @@ export class RedlockStore implements Store {
     assertRefused(this.#nodes, request, claimed.votes);
     // A caller that has given up has released the claim already.
     const isAwaited = request.wait && signal?.aborted !== true;
-    if (isAwaited && waiter !== undefined) this.#keepWaiter(request, waiter, releasesBefore);
+    if (isAwaited && waiter !== undefined) {
+      this.#waiting.add(request, waiter);
+      this.#waiting.enqueue(request);
+      // A release while the nodes were asked has woken the first waiter. If this is the first one, it
+      // is woken as soon as the releases of the lock are watched.
+      this.#releases.begin(request.name);
+    }
     return { granted: false, retryAfterMs: this.#retryAfterMs(request, claimed.votes, roundMs) };
+  }
+
+  /**
+   * A fence that rises with the clock. All nodes accept a proposal that is above their counters, and
+   * it seldom is not: the clocks of clients are seldom so far apart.
+   */
+  #proposal(above: bigint): bigint {
+    const now = BigInt(Math.floor(this.#clock.wallMs())) * 1000n;
+    this.#lastProposed = greatest([this.#lastProposed + 1n, above + 1n, now]);
+    return this.#lastProposed;
   }
 
   async #granted(request: ClaimRequest, claimed: ClaimVotes, fence: bigint): Promise<ClaimOutcome> {
@@ -141,15 +157,6 @@ export class RedlockStore implements Store {
     if (signal?.aborted === true) return this.#nodes.nodes.some((node) => mayHave(votes, node));
     const isTakenBack = await takeBack(this.#nodes, claim, claimed);
     return !isTakenBack && votes.count((vote) => vote.granted) >= this.#nodes.majority;
-  }
-
-  #keepWaiter(request: ClaimRequest, waiter: Waiter, releasesBefore: number): void {
-    const { name, id } = request;
-    this.#waiting.add(request, waiter);
-    this.#waiting.enqueue(request);
-    this.#releases.begin(name);
-    // The lock was released while the nodes were asked, and there was no waiter here to wake.
-    if (this.#releases.callsFor(name) !== releasesBefore && this.#waiting.isFirst(name, id)) waiter.wake();
   }
 
   #dropWaiter(claim: ClaimRef): void {

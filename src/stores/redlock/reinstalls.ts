@@ -1,5 +1,4 @@
 import type { ClaimRef, RenewChange, RenewOutcome } from '../../store/store.ts';
-import type { RedlockNode } from './node.ts';
 import type { NodeAnswers } from './node-answers.ts';
 import type { NodeSet } from './node-set.ts';
 
@@ -29,11 +28,8 @@ export class Reinstalls {
     if (this.#running.has(claim.id)) return;
     const reinstall = { isCancelled: false };
     this.#running.set(claim.id, reinstall);
-    votes.whenComplete(() => {
-      this.#start(claim, change, votes, reinstall)
-        .catch(() => {})
-        .finally(() => this.#running.delete(claim.id));
-    });
+    const isOver = (): void => void this.#running.delete(claim.id);
+    votes.complete.then(() => this.#putBack(claim, change, votes, reinstall)).then(isOver, isOver);
   }
 
   /** The claim is being released, and must not be put back from now on. */
@@ -42,9 +38,9 @@ export class Reinstalls {
     if (running !== undefined) running.isCancelled = true;
   }
 
-  async #start(
-    claim: ClaimRef,
-    change: RenewChange,
+  async #putBack(
+    { name, id }: ClaimRef,
+    { ttlMs }: RenewChange,
     votes: NodeAnswers<RenewOutcome>,
     reinstall: Reinstall,
   ): Promise<void> {
@@ -52,16 +48,6 @@ export class Reinstalls {
     const missing = nodes.filter((node) => votes.of(node)?.held === false);
     const holder = nodes.find((node) => votes.of(node)?.held === true);
     if (missing.length === 0 || holder === undefined || reinstall.isCancelled) return;
-    await this.#putBack(claim, change, holder, missing, reinstall);
-  }
-
-  async #putBack(
-    { name, id }: ClaimRef,
-    { ttlMs }: RenewChange,
-    holder: RedlockNode,
-    missing: readonly RedlockNode[],
-    reinstall: Reinstall,
-  ): Promise<void> {
     const limitMs = this.#nodes.limitMs(ttlMs);
     const [reading] = this.#nodes.tell(null, [holder], limitMs, (node, limit) => node.read(name, limit));
     const own = (await reading)?.find((claim) => claim.granted && claim.id === id);

@@ -13,8 +13,6 @@ interface Watched {
   readonly watches: readonly Promise<AsyncDisposable>[];
   /** The nodes that have reported a release since `onFree` was last called. */
   readonly told: Set<RedlockNode>;
-  /** How often `onFree` has been called. */
-  calls: number;
   timer: Timer | null;
 }
 
@@ -42,7 +40,7 @@ export class ReleaseWatch {
         if (mayGrant) this.#onTold(name, node);
       }),
     );
-    const watched: Watched = { watches, told: new Set(), calls: 0, timer: null };
+    const watched: Watched = { watches, told: new Set(), timer: null };
     this.#watched.set(name, watched);
     let armed = 0;
     const onArmed = (): void => {
@@ -61,14 +59,6 @@ export class ReleaseWatch {
     for (const watch of watched.watches) watch.then((made) => made[Symbol.asyncDispose]()).catch(() => {});
   }
 
-  /**
-   * How often `onFree` has been called for this lock. If that has changed, an earlier reply may be
-   * outdated.
-   */
-  callsFor(name: string): number {
-    return this.#watched.get(name)?.calls ?? 0;
-  }
-
   clear(): void {
     for (const name of [...this.#watched.keys()]) this.end(name);
   }
@@ -85,7 +75,6 @@ export class ReleaseWatch {
     watched.told.clear();
     watched.timer?.cancel();
     watched.timer = null;
-    watched.calls += 1;
     this.#onFree(name);
   }
 }

@@ -28,10 +28,7 @@ export interface CallInfo {
 }
 
 /** A request whose call has failed. */
-export interface FailedRequest<Request> {
-  readonly request: Request;
-  /** How many requests were in that call. */
-  readonly together: number;
+export interface FailedRequest {
   /** How often the request has been sent, this time included. */
   readonly tries: number;
   /** Since the request was first sent. */
@@ -90,7 +87,7 @@ export interface BatchOptions<Request, Result> {
   /** This request never shares a call. */
   isAlone?(request: Request): boolean;
   /** What becomes of a request whose call has failed. Default: it is rejected. */
-  onFailure?(error: unknown, failed: FailedRequest<Request>): FailureVerdict;
+  onFailure?(error: unknown, failed: FailedRequest): FailureVerdict;
   /**
    * A request that was sent stays pending when its signal aborts, because its answer is needed.
    * Default: it is given up.

@@ -86,8 +86,8 @@ export class Batch<Request, Result> {
         answers = Promise.reject(error);
       }
       answers.then(
-        (all) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onAnswers(call, all)),
-        (error: unknown) => (call.isAbandoned ? this.#onAbandonedSettled() : this.#onFailure(call, error)),
+        (all) => this.#onAnswers(call, all),
+        (error: unknown) => this.#onFailure(call, error),
       );
     }
     this.#listenToQueued();
@@ -145,7 +145,7 @@ export class Batch<Request, Result> {
   }
 
   #onAnswers(call: Call<Request, Result>, answers: readonly Answer<Result>[]): void {
-    call.isOver = true;
+    this.#onSettled(call);
     const { items } = call;
     for (let position = 0; position < items.length; position += 1) {
       const item = items[position];
@@ -163,7 +163,7 @@ export class Batch<Request, Result> {
   }
 
   #onFailure(call: Call<Request, Result>, error: unknown): void {
-    call.isOver = true;
+    this.#onSettled(call);
     const failure = this.#options.errors.failed(error);
     const again: Item<Request, Result>[] = [];
     let pauseMs = 0;
@@ -191,12 +191,8 @@ export class Batch<Request, Result> {
     if (onFailure === undefined) return 'fail';
     item.tries += 1;
     item.firstSentMs ??= call.sentAtMs;
-    const verdict = onFailure(error, {
-      request: item.request,
-      together: call.items.length,
-      tries: item.tries,
-      elapsedMs: clock.monotonicMs() - item.firstSentMs,
-    });
+    const elapsedMs = clock.monotonicMs() - item.firstSentMs;
+    const verdict = onFailure(error, { tries: item.tries, elapsedMs });
     return verdict === 'alone' && call.items.length === 1 ? 'fail' : verdict;
   }
 
@@ -263,13 +259,14 @@ export class Batch<Request, Result> {
     call.onAbandoned?.();
   }
 
-  #onAbandonedSettled(): void {
-    this.#abandoned -= 1;
-    if (this.#queue.length > 0) this.#flushInNextTick();
+  #onSettled(call: Call<Request, Result>): void {
+    call.isOver = true;
+    if (call.isAbandoned) this.#abandoned -= 1;
   }
 
   #end(call: Call<Request, Result>): void {
-    if (this.#calls.delete(call) && this.#queue.length > 0) this.#flushInNextTick();
+    this.#calls.delete(call);
+    if (this.#queue.length > 0) this.#flushInNextTick();
   }
 
   #flushInNextTick(): void {

@@ -98,15 +98,13 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
     this.driver.setKeepAlive(true);
     try {
       await this.limited(this.driver.close(), CLOSE_MS);
-    } catch {
-      this.driver.destroy();
-    }
+    } catch {}
+    this.driver.destroy();
   }
 
-  /** Runs one statement, unless the connection has ended. */
-  protected statement<T>(send: () => Promise<T>, limitMs: number | null): Promise<T> {
-    if (!this.#isOpen) return Promise.reject(this.#errors.notSent('the connection is closed'));
-    return this.limited(send(), limitMs);
+  /** The answer to a statement on a connection that has ended. */
+  protected refused(): Promise<never> {
+    return Promise.reject(this.#errors.notSent('the connection is closed'));
   }
 
   /** After `limitMs` the connection is destroyed; `null`: the caller limits the time itself. */

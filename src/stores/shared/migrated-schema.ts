@@ -1,4 +1,5 @@
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
+import { errorText } from '../../util/error-text.ts';
 import type { PooledSchema } from './connection-pool.ts';
 import type { Failures } from './server-failure.ts';
 
@@ -94,9 +95,9 @@ export abstract class MigratedSchema<Connection> implements PooledSchema<Connect
       await this.end(connection, true);
     } catch (error) {
       await this.end(connection, false).catch(() => {});
-      const { cause } = error as Error;
-      if (this.isDenial(cause)) throw this.missing((cause as Error).message);
-      throw this.#options.failures.notBegun(error);
+      const { failures } = this.#options;
+      if (failures.kindOf(error) === 'denied') throw this.missing(errorText((error as Error).cause));
+      throw failures.notBegun(error);
     }
   }
 
@@ -109,7 +110,4 @@ export abstract class MigratedSchema<Connection> implements PooledSchema<Connect
   protected abstract apply(connection: Connection, migration: Migration): Promise<unknown>;
 
   protected abstract end(connection: Connection, isDone: boolean): Promise<unknown>;
-
-  /** Whether the server has refused for want of a privilege. */
-  protected abstract isDenial(error: unknown): boolean;
 }

@@ -75,9 +75,9 @@ export function pooledBatch<
         pool.giveBack(connection);
       }
     },
-    onFailure(error, { together, tries }) {
+    onFailure(error, { tries }) {
       const kind = kindOf(error);
-      if (kind === 'one' && together > 1) return 'alone';
+      if (kind === 'one') return 'alone';
       return kind === 'again' && tries <= retriesMax ? { againMs: 0 } : 'fail';
     },
     errors: {

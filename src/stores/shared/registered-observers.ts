@@ -1,9 +1,12 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import { CallbackIndex } from './callback-index.ts';
+import { KeyedTimers } from './keyed-timers.ts';
 
 /** How long a registration at the server lasts, and how often it is repeated. */
-export const OBSERVED_MS = 60_000;
+const OBSERVED_MS = 60_000;
 const AGAIN_MS = 20_000;
+/** How often observers are called when the server cannot report changes. */
+const POLL_MS = 400;
 
 /** `mayGrant`: the change may allow a waiting claim to be granted. */
 export type OnChange = (mayGrant: boolean) => void;
@@ -13,15 +16,16 @@ export type OnChange = (mayGrant: boolean) => void;
  * sends no messages about a lock without observers.
  */
 export class RegisteredObservers {
-  readonly #clock: Clock;
-  /** Asks the server to report changes of this lock for `forMs`; 0 ends the reports. */
-  readonly #ask: (name: string, forMs: number) => Promise<void>;
+  /**
+   * Asks the server to report changes of this lock for `forMs`; 0 ends the reports. False: it cannot.
+   */
+  readonly #ask: (name: string, forMs: number) => Promise<boolean>;
   readonly #callbacks = new CallbackIndex<[mayGrant: boolean]>();
   /** By lock: when it is registered again. */
-  readonly #timers = new Map<string, Timer>();
+  readonly #again: KeyedTimers;
 
-  constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<void>) {
-    this.#clock = clock;
+  constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<boolean>) {
+    this.#again = new KeyedTimers(clock);
     this.#ask = ask;
   }
 
@@ -33,7 +37,7 @@ export class RegisteredObservers {
     const remove = this.#callbacks.add(name, onChange);
     return () => {
       if (!remove()) return;
-      this.#stopTimer(name);
+      this.#again.delete(name);
       void this.#ask(name, 0).catch(() => {});
     };
   }
@@ -41,39 +45,30 @@ export class RegisteredObservers {
   /** Never rejects: messages are hints, and observers also poll. */
   async register(name: string): Promise<void> {
     if (!this.#callbacks.has(name)) return;
-    this.#stopTimer(name);
-    this.#timers.set(
-      name,
-      this.#clock.startTimer(AGAIN_MS, () => void this.register(name)),
-    );
-    await this.#ask(name, OBSERVED_MS).catch(() => {});
+    this.#again.set(name, AGAIN_MS, () => void this.register(name));
+    const isReported = await this.#ask(name, OBSERVED_MS).catch(() => true);
+    if (isReported || !this.#callbacks.has(name)) return;
+    this.#again.set(name, POLL_MS, () => {
+      void this.register(name);
+      this.tell(name);
+    });
   }
 
   tell(name: string, mayGrant = true): void {
     this.#callbacks.call(name, mayGrant);
   }
 
-  tellAll(): void {
-    this.#callbacks.callAll(true);
-  }
-
   /** Messages may have been missed. */
   onGap(): void {
     for (const name of this.#callbacks.keys) {
       // An observer that was only just added is about to be registered.
-      if (this.#timers.has(name)) void this.register(name);
+      if (this.#again.has(name)) void this.register(name);
       this.tell(name);
     }
   }
 
   clear(): void {
-    for (const timer of this.#timers.values()) timer.cancel();
-    this.#timers.clear();
+    this.#again.clear();
     this.#callbacks.clear();
-  }
-
-  #stopTimer(name: string): void {
-    this.#timers.get(name)?.cancel();
-    this.#timers.delete(name);
   }
 }

@@ -4,8 +4,9 @@ import { errorText } from '../../util/error-text.ts';
 /**
  * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
  * the next attempt may succeed. `tables`: they do not exist. `server`: it is not the one to write to.
+ * `denied`: this user lacks a privilege.
  */
-export type FailureKind = 'one' | 'again' | 'tables' | 'server';
+export type FailureKind = 'one' | 'again' | 'tables' | 'server' | 'denied';
 
 export interface FailureRules<Code extends string | number> {
   /** The product, for error texts. */
@@ -14,7 +15,7 @@ export interface FailureRules<Code extends string | number> {
   codeOf(error: unknown): Code | null;
   /** The server has ended or the session has, perhaps after the commit. */
   isEnd(code: Code): boolean;
-  /** Which codes are of a kind that a batch acts on. */
+  /** Which codes are of which kind. */
   readonly kinds: Readonly<Partial<Record<FailureKind, { has(code: Code): boolean }>>>;
   /** What a user can do about it, by code. */
   readonly hints: Readonly<Record<Code, string>>;

@@ -17,12 +17,11 @@ import type { Instant } from '../../store/validity.ts';
 import { isDefinite } from '../../util/error-code.ts';
 import { disposable } from './callback-index.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
-import { HANDOFF_CHECK_MS, HandoffCheck } from './handoff-check.ts';
+import { KeyedTimers } from './keyed-timers.ts';
 import { PushedGrantAge } from './pushed-grant-age.ts';
 import { RecentIds } from './recent-ids.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
-import { UNCONFIRMED_MS, UnconfirmedGrants } from './unconfirmed-grants.ts';
 import { WakeList } from './wake-list.ts';
 
 /** The server's answer for a claim that it does not grant. */
@@ -58,10 +57,12 @@ export interface SubscriptionEvents {
   onEvicted(id: string): void;
   /** A waiter ahead was granted. If it is dead, only the waiters behind it may be left to notice. */
   onHandoff(name: string): void;
-  /** Not subscribed, and something may have changed. */
+  /** Not subscribed, and a claim may be granted by now. */
   onPoll(): void;
   /** Whether this process has waiters or observers. */
   isWanted(): boolean;
+  /** Whether this process waits for this claim, and can be woken. */
+  isWaiting(id: string): boolean;
   /** The connection came up or broke, so messages may have been missed. */
   onGap(): void;
 }
@@ -88,8 +89,6 @@ export interface QueueServer {
   readonly label: string;
   readonly fenceMax: bigint;
   readonly retry: RetryPolicy;
-  /** Whether the messages of the server may carry grants. */
-  readonly pushesGrants: boolean;
   subscribe(events: SubscriptionEvents): QueueSubscription;
   assertOpen(): void;
   claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer>;
@@ -100,8 +99,11 @@ export interface QueueServer {
    * learns of it at its next renewal.
    */
   announceEviction?(claim: ClaimRef, signal: AbortSignal | undefined): Promise<void>;
-  /** Asks the server to report every change of a lock for `forMs`; 0 ends the reports. */
-  observe(name: string, forMs: number): Promise<void>;
+  /**
+   * Asks the server to report every change of a lock for `forMs`; 0 ends the reports. Resolves to
+   * false when it cannot: observers are called every 400 ms then.
+   */
+  observe(name: string, forMs: number): Promise<boolean>;
   read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]>;
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string>;
   diagnose?(context: DiagnoseContext): Promise<readonly Finding[]>;
@@ -115,6 +117,16 @@ const NOBODY = '';
  * gets the full time.
  */
 const PUSHED_SHARE_MIN = 0.5;
+
+/** How long a pushed grant lasts without confirmation (`UNCONFIRMED_MS` of the Redis scripts). */
+const UNCONFIRMED_MS = 5_000;
+/** Most holds end before this time, and then need no confirmation. */
+const CONFIRM_AFTER_MS = 100;
+/** A failed confirmation is tried again after this time, while the grant lasts. */
+const CONFIRM_AGAIN_MS = 1_200;
+const CONFIRM_TRIES = 4;
+/** After this time, a grant that was not confirmed has certainly ended. */
+const HANDOFF_CHECK_MS = UNCONFIRMED_MS + 100;
 
 /**
  * A store over a server that keeps the queue itself. It knows the waiters of this process, decides
@@ -130,8 +142,10 @@ export class ServerQueueStore implements Store {
   readonly #waiting: WakeList;
   readonly #serverClock: PushedGrantAge;
   readonly #observers: RegisteredObservers;
-  readonly #handoffCheck: HandoffCheck;
-  readonly #unconfirmed: UnconfirmedGrants;
+  /** By lock: a release of this process has handed it to a waiter, which may be dead. */
+  readonly #handoffChecks: KeyedTimers;
+  /** By claim: a pushed grant that is not confirmed yet. */
+  readonly #unconfirmed: KeyedTimers;
   readonly #subscription: QueueSubscription;
   /** Holds that had to wait: their release is likely to be awaited too. */
   readonly #hasWaited = new RecentIds();
@@ -145,18 +159,16 @@ export class ServerQueueStore implements Store {
     this.#waiting = new WakeList(clock, server.retry.takeOverMs);
     this.#serverClock = new PushedGrantAge(clock);
     this.#observers = new RegisteredObservers(clock, (name, forMs) => server.observe(name, forMs));
-    this.#handoffCheck = new HandoffCheck(clock, (name) => this.release({ name, id: NOBODY }));
-    this.#unconfirmed = new UnconfirmedGrants(clock);
+    this.#handoffChecks = new KeyedTimers(clock);
+    this.#unconfirmed = new KeyedTimers(clock);
     this.#subscription = server.subscribe({
       onGranted: (_name, id, grant) => this.#onGranted(id, grant),
       onChanged: (name, mayGrant) => this.#observers.tell(name, mayGrant),
       onEvicted: (id) => this.#evictions.tell(id),
       onHandoff: (name) => this.#waiting.wakeFirstIn(name, HANDOFF_CHECK_MS),
-      onPoll: () => {
-        this.#waiting.wakeFirsts();
-        this.#observers.tellAll();
-      },
+      onPoll: () => this.#waiting.wakeFirsts(),
       isWanted: () => !this.#waiting.isEmpty || !this.#observers.isEmpty,
+      isWaiting: (id) => this.#waiting.get(id) !== undefined,
       onGap: () => this.#onGap(),
     });
   }
@@ -169,7 +181,7 @@ export class ServerQueueStore implements Store {
     }
     // Before the claim is sent: a message may arrive before the answer.
     const isHeard = request.wait && waiter !== undefined && this.#subscription.isUp;
-    const isNew = isHeard && this.#listenFor(request, waiter);
+    const isNew = isHeard && this.#waiting.add(request, waiter);
     return this.#server.claim(request, signal).then(
       (answer) => {
         if (answer.granted) return this.#granted(request, answer.fence);
@@ -183,13 +195,6 @@ export class ServerQueueStore implements Store {
         throw error;
       },
     );
-  }
-
-  /** True when the claim had no waiter before. */
-  #listenFor(request: ClaimRequest, waiter: Waiter): boolean {
-    const isNew = this.#waiting.get(request.id) === undefined;
-    this.#waiting.add(request, waiter);
-    return isNew;
   }
 
   #granted(request: ClaimRequest, fence: bigint): ClaimOutcome {
@@ -212,7 +217,8 @@ export class ServerQueueStore implements Store {
     const { name, id } = request;
     if (refusal.serverTime !== null) this.#serverClock.set(refusal.serverTime.ms, refusal.serverTime.sentAt);
     const enteredAgoMs = this.#waiting.enqueue(request);
-    if (this.#waiting.get(id) !== undefined) {
+    const hasWaiter = this.#waiting.get(id) !== undefined;
+    if (hasWaiter) {
       this.#hasWaited.add(id);
       // Comes up in the background, and then wakes all waiters: see `#onGap`.
       if (!this.#subscription.isUp) void this.#subscription.start();
@@ -221,7 +227,7 @@ export class ServerQueueStore implements Store {
       this.#server.retry,
       this.#clock,
       { ...refusal, enteredAgoMs },
-      this.#subscription.isUp,
+      hasWaiter && this.#subscription.isUp,
     );
     this.#waiting.setDue(name, lookMs);
     const retryMs = this.#waiting.isFirst(name, id) ? Math.min(lookMs, keepMs) : keepMs;
@@ -233,14 +239,24 @@ export class ServerQueueStore implements Store {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     const { ttlMs, waiter } = waiting;
-    const leftMs =
-      grant !== null && this.#server.pushesGrants ? this.#serverClock.untilMs(grant.endsAtServerMs) : null;
+    const leftMs = grant === null ? null : this.#serverClock.untilMs(grant.endsAtServerMs);
     if (grant === null || leftMs === null || leftMs < Math.min(ttlMs, UNCONFIRMED_MS) * PUSHED_SHARE_MIN) {
       waiter.wake();
       return;
     }
-    if (ttlMs > UNCONFIRMED_MS) this.#unconfirmed.add(id, waiter);
+    if (ttlMs > UNCONFIRMED_MS) this.#confirmAfter(CONFIRM_AFTER_MS, id, waiter, CONFIRM_TRIES);
     this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(leftMs, ttlMs) });
+  }
+
+  /**
+   * A wake-up asks the owner to renew its claim, and the renewal extends the grant to the TTL that was
+   * asked for.
+   */
+  #confirmAfter(ms: number, id: string, waiter: Waiter, tries: number): void {
+    this.#unconfirmed.set(id, ms, () => {
+      if (tries > 1) this.#confirmAfter(CONFIRM_AGAIN_MS, id, waiter, tries - 1);
+      waiter.wake();
+    });
   }
 
   renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
@@ -276,8 +292,15 @@ export class ServerQueueStore implements Store {
     });
   }
 
+  /**
+   * The server cannot always tell that a waiter is dead: a stopped process, or a host without power,
+   * still seems to be subscribed. This process then hands the lock to the next waiter. One check after
+   * a burst of handoffs is enough.
+   */
   #onHandedOver(name: string): void {
-    this.#handoffCheck.watch(name);
+    this.#handoffChecks.set(name, HANDOFF_CHECK_MS, () => {
+      this.release({ name, id: NOBODY }).catch(() => {});
+    });
     // The granted waiter may belong to this process. Without a subscription, it would learn of the
     // grant only at its next poll.
     if (!this.#subscription.isUp) this.#waiting.wakeFirst(name);
@@ -305,7 +328,7 @@ export class ServerQueueStore implements Store {
 
   /** No waiters, no observers, no handoff to check. */
   protected get isQuiet(): boolean {
-    return this.#waiting.isEmpty && this.#observers.isEmpty && this.#handoffCheck.isEmpty;
+    return this.#waiting.isEmpty && this.#observers.isEmpty && this.#handoffChecks.isEmpty;
   }
 
   /** Closes the subscription of an idle store. */
@@ -320,7 +343,7 @@ export class ServerQueueStore implements Store {
 
   async #close(): Promise<void> {
     this.#waiting.clear();
-    this.#handoffCheck.clear();
+    this.#handoffChecks.clear();
     this.#unconfirmed.clear();
     this.#observers.clear();
     this.#evictions.clear();

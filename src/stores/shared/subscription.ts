@@ -1,6 +1,7 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import type { PollBounds } from '../../options.ts';
 import { backoff } from '../../util/backoff.ts';
+import { KeyedTimers } from './keyed-timers.ts';
 
 /** What a connection reports. Calls after `onEnd`, or after it was closed, have no effect. */
 export interface ConnectionEvents<Message> {
@@ -38,8 +39,6 @@ export interface SubscriptionOptions<Message> {
    * The interval of heartbeats, because a dead connection reports nothing. Default: no heartbeats.
    */
   readonly heartbeatMs?: number;
-  /** How long the answer to a heartbeat may take. Default 3 s. */
-  readonly answerMs?: number;
   /** How long a connection that is not wanted stays open. Default: for ever. */
   readonly idleMs?: number;
   /**
@@ -57,6 +56,7 @@ export interface SubscriptionOptions<Message> {
  * How long `start` waits for the connection: messages are hints, and asking again is the guarantee.
  */
 const START_MS = 1_000;
+/** How long the answer to a heartbeat may take. */
 const ANSWER_MS = 3_000;
 
 /**
@@ -73,19 +73,18 @@ export class Subscription<Message> {
   #epoch = 0;
   #isUp = false;
   #isOver = false;
-  /**
-   * The connection did not come up in time once, so `start` does not wait again until it has been
-   * up.
-   */
-  #isLate = false;
   #failures = 0;
-  #retry: Timer | null = null;
-  #heartbeat: Timer | null = null;
-  #idle: Timer | null = null;
-  readonly #starting = new Set<() => void>();
+  readonly #timers: KeyedTimers<'retry' | 'heartbeat' | 'idle'>;
+  /**
+   * Resolves when the connection is up, or late. If it is late once, `start` does not wait again until
+   * it has been up.
+   */
+  #started: Promise<void> | null = null;
+  #endStart = (): void => {};
 
   constructor(options: SubscriptionOptions<Message>) {
     this.#options = options;
+    this.#timers = new KeyedTimers(options.clock);
   }
 
   get isUp(): boolean {
@@ -98,35 +97,29 @@ export class Subscription<Message> {
    */
   async start(): Promise<void> {
     if (this.#isUp || this.#isOver) return;
-    if (this.#connection === null && this.#retry === null) this.#open();
-    if (this.#isUp || this.#isOver || this.#isLate) return;
-    await new Promise<void>((resolve) => {
-      const timer = this.#options.clock.startTimer(START_MS, () => {
-        this.#isLate = true;
-        done();
-      });
-      const done = (): void => {
+    if (this.#connection === null && !this.#timers.has('retry')) this.#open();
+    if (this.#isUp || this.#isOver) return;
+    this.#started ??= new Promise((resolve) => {
+      const timer = this.#options.clock.startTimer(START_MS, resolve);
+      this.#endStart = () => {
         timer.cancel();
-        this.#starting.delete(done);
         resolve();
       };
-      this.#starting.add(done);
     });
+    await this.#started;
   }
 
   async close(): Promise<void> {
     this.#isOver = true;
-    const dropped = this.#drop();
-    this.#endStarting();
-    await dropped;
+    this.#endStart();
+    await this.#drop();
   }
 
   /** No caller waits for messages. If that is still so after `idleMs`, the connection is closed. */
   onUnwanted(): void {
-    const { clock, idleMs, isWanted } = this.#options;
-    if (idleMs === undefined || this.#idle !== null || this.#connection === null) return;
-    this.#idle = clock.startTimer(idleMs, () => {
-      this.#idle = null;
+    const { idleMs, isWanted } = this.#options;
+    if (idleMs === undefined || this.#timers.has('idle') || this.#connection === null) return;
+    this.#timers.set('idle', idleMs, () => {
       if (!isWanted()) void this.#drop();
     });
   }
@@ -156,29 +149,28 @@ export class Subscription<Message> {
   #onUp(): void {
     if (this.#isUp) return;
     this.#isUp = true;
-    this.#isLate = false;
     this.#failures = 0;
     this.#beat();
-    this.#endStarting();
+    this.#endStart();
+    this.#started = null;
     this.#options.onUp?.();
   }
 
   #onDown(): void {
     if (!this.#isUp) return;
     this.#isUp = false;
-    this.#heartbeat?.cancel();
+    this.#timers.delete('heartbeat');
     this.#options.onDown?.();
   }
 
   #onEnd(isForGood: boolean): void {
     const { clock, retryMs, isWanted } = this.#options;
     this.#isOver ||= isForGood;
-    if (this.#isOver) this.#endStarting();
+    if (this.#isOver) this.#endStart();
     const wasUp = this.#isUp;
     void this.#drop();
     if (!this.#isOver && isWanted()) {
-      this.#retry = clock.startTimer(backoff(clock, this.#failures++, retryMs), () => {
-        this.#retry = null;
+      this.#timers.set('retry', backoff(clock, this.#failures++, retryMs), () => {
         if (isWanted()) this.#open();
       });
     }
@@ -187,23 +179,20 @@ export class Subscription<Message> {
 
   /** Sends heartbeats, and replaces the connection when one is not answered. */
   #beat(): void {
-    const { clock, heartbeatMs, isWanted } = this.#options;
+    const { heartbeatMs, isWanted } = this.#options;
     if (heartbeatMs === undefined) return;
-    this.#heartbeat = clock.startTimer(heartbeatMs, () => {
-      if (!isWanted()) this.onUnwanted();
-      else {
-        this.#idle?.cancel();
-        this.#idle = null;
-      }
+    this.#timers.set('heartbeat', heartbeatMs, () => {
+      if (isWanted()) this.#timers.delete('idle');
+      else this.onUnwanted();
       void this.#checkAlive();
     });
   }
 
   async #checkAlive(): Promise<void> {
-    const { clock, answerMs = ANSWER_MS } = this.#options;
+    const { clock } = this.#options;
     const epoch = this.#epoch;
     const isCurrent = (): boolean => this.#epoch === epoch && this.#isUp;
-    const limit = clock.startTimer(answerMs, () => isCurrent() && this.#onEnd(false));
+    const limit = clock.startTimer(ANSWER_MS, () => isCurrent() && this.#onEnd(false));
     try {
       await this.#connection?.checkAlive?.();
       if (isCurrent()) this.#beat();
@@ -219,14 +208,8 @@ export class Subscription<Message> {
     this.#epoch += 1;
     this.#connection = null;
     this.#isUp = false;
-    for (const timer of [this.#retry, this.#heartbeat, this.#idle]) timer?.cancel();
-    this.#retry = null;
-    this.#idle = null;
+    this.#timers.clear();
     await closeQuietly(connection);
-  }
-
-  #endStarting(): void {
-    for (const done of [...this.#starting]) done();
   }
 }
 

@@ -4,8 +4,8 @@ import { between, type Range } from './retry-after.ts';
 
 /** A claim that this process waits for. */
 export interface Waiting extends ClaimRef {
-  readonly ttlMs: number;
-  readonly waiter: Waiter;
+  ttlMs: number;
+  waiter: Waiter;
   /** When the claim was first refused; `null` before that. */
   enteredAtMs: number | null;
 }
@@ -44,13 +44,12 @@ export class WakeList {
     return this.#byId.size === 0;
   }
 
-  /** The claim is about to be sent. The last waiter given counts. */
-  add({ name, id, ttlMs }: ClaimRef & { readonly ttlMs: number }, waiter: Waiter): void {
-    const enteredAtMs = this.#byId.get(id)?.enteredAtMs ?? null;
-    const waiting = { name, id, ttlMs, waiter, enteredAtMs };
-    this.#byId.set(id, waiting);
-    const queue = this.#queues.get(name);
-    if (queue?.claims.has(id) === true) queue.claims.set(id, waiting);
+  /** The claim is about to be sent. The last waiter given counts. Returns whether it is the first. */
+  add({ name, id, ttlMs }: ClaimRef & { readonly ttlMs: number }, waiter: Waiter): boolean {
+    const before = this.#byId.get(id);
+    if (before === undefined) this.#byId.set(id, { name, id, ttlMs, waiter, enteredAtMs: null });
+    else Object.assign(before, { ttlMs, waiter });
+    return before === undefined;
   }
 
   get(id: string): Waiting | undefined {

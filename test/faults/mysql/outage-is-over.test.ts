@@ -50,11 +50,13 @@ it('a claim of unknown outcome that nobody asks for again is not polled for ever
   await expect(lost).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
   stage.proxy.cut();
   stage.proxy.pass();
-  // An observer starts the polls.
-  const observer = await store.watch({ name: 'observed' }, () => {});
-  await observer[Symbol.asyncDispose]();
+  // Another wait starts the polls.
+  const [held, waiting] = [request('waited for'), request('waited for', { wait: true })];
+  await stage.store().claim(held);
+  await store.claim(waiting, undefined, { wake: () => {} });
   const sent = stage.proxy.bytesToServer;
   await eventually('it polls', () => stage.proxy.bytesToServer > sent);
+  await store.release(waiting);
   aheadMs = 200_000;
   await fallsSilent();
   await store.close();

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
+import { startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import type { Server } from '../../../src/torture/servers/server.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
 import { makePool } from '../../support/clients/postgres-pools.ts';
@@ -150,6 +151,24 @@ describe('row 39: PgBouncer by the transaction, with one server connection for a
     const before = heard;
     await sleep(700);
     expect(heard).toBe(before);
+  });
+
+  it('an observer that comes before the pooler is recognised is called within seconds', async () => {
+    await using proxy = await startFaultProxy(poolers.transaction.port);
+    const url = stage.url.replace(`:${stage.server.port}/`, `:${proxy.port}/`);
+    const [watcher, other] = [stage.store({ url }), stage.store({ url: through('transaction') })];
+    // It takes longer to look for a pooler than `watch` waits for that.
+    proxy.delay(500);
+    let heard = 0;
+    await watcher.watch({ name: 'early' }, () => {
+      heard += 1;
+    });
+    expect(heard).toBe(0);
+    proxy.delay(0);
+    await other.claim(request('early'));
+    // Otherwise it is registered again, and then polled, after 20 s.
+    await eventually('it is polled', () => heard >= 2, 10_000);
+    await watcher.close();
   });
 
   it('the pooler goes away in mid-hold and comes back', async () => {

@@ -1,6 +1,10 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { ClaimRequest, Store } from '../../../src/store/store.ts';
+import { redisStore } from '../../../src/stores/redis/index.ts';
 import { startStage } from '../../redis/support/stage.ts';
-import { LIBRARIES } from '../../support/clients/redis-clients.ts';
+import { LIBRARIES, openClient } from '../../support/clients/redis-clients.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals } from '../../support/waiting/eventually.ts';
 
@@ -68,3 +72,88 @@ describe.each(LIBRARIES)('row 20: a lost reply under %s', (library) => {
     expect(await hold.release()).toBe(true);
   });
 });
+
+describe.each(['ioredis', 'ioredis 5'] as const)(
+  'row 20: a lost reply to a script that %s sends again, and the server has forgotten',
+  (library) => {
+    interface Subject {
+      readonly store: Store;
+      /** Resolves when the server has answered that it does not know the script. Later replies are held. */
+      readonly refused: Promise<void>;
+    }
+
+    /** A store whose scripts the server knows. */
+    async function start(): Promise<Subject> {
+      const { proxy, proxyUrl } = stage;
+      const { client, close } = await openClient(library, proxyUrl);
+      const store = redisStore(client);
+      onTestFinished(async () => {
+        proxy.pass();
+        await store.close();
+        close();
+      });
+      const warm = claim('warm');
+      await store.claim(warm);
+      await store.release(warm);
+      const subject = client as Redis;
+      const call = subject.call.bind(subject) as (...args: unknown[]) => Promise<unknown>;
+      const refused = new Promise<void>((resolve) => {
+        subject.call = ((...args: unknown[]) => {
+          const answer = call(...args);
+          answer.catch((error: Error) => {
+            if (!error.message.startsWith('NOSCRIPT')) return;
+            proxy.holdReplies();
+            resolve();
+          });
+          return answer;
+        }) as typeof subject.call;
+      });
+      return { store, refused };
+    }
+
+    const claim = (name: string): ClaimRequest => ({
+      name: `${name} of ${library}`,
+      id: `forgotten:${process.pid}:abcd#0123456789ab.${library}`,
+      mode: { kind: 'exclusive' },
+      ttlMs: 60_000,
+      wait: false,
+      note: '',
+      fenceAbove: 0n,
+    });
+
+    /** When the script has run, the server forgets it, and the connection breaks before the reply. */
+    async function breakWhen(name: string, isHeld: boolean): Promise<void> {
+      const { admin, proxy } = stage;
+      const key = `holdfast:${name}`;
+      await eventually('the script has run', async () => ((await admin.get(key)) !== null) === isHeld);
+      await admin.script('FLUSH');
+      proxy.pass();
+    }
+
+    it('a release rejects as unknown, and does not resolve to false', async () => {
+      const { store, refused } = await start();
+      const held = claim('forgotten release');
+      expect(await store.claim(held)).toMatchObject({ granted: true });
+      stage.proxy.drop('toClient');
+      const released = later(store.release(held));
+      await breakWhen(held.name, false);
+      await refused;
+      stage.proxy.pass();
+      await expect(released).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    });
+
+    it('a claim that is then given up rejects as unknown, and not as never made', async () => {
+      const { store, refused } = await start();
+      const held = claim('forgotten claim');
+      const given = new AbortController();
+      stage.proxy.drop('toClient');
+      const claimed = later(store.claim(held, given.signal));
+      await breakWhen(held.name, true);
+      await refused;
+      // By now it would be queued to be sent once more.
+      await sleep(100);
+      given.abort();
+      await expect(claimed).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    });
+  },
+);

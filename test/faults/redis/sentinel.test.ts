@@ -1,9 +1,11 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { createSentinel } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
+import { adoptSentinels } from '../../../src/stores/redis/ioredis-connection.ts';
 import { MASTER } from '../../../src/torture/servers/redis-sentinel.ts';
 import type { Server } from '../../../src/torture/servers/server.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../../support/process/close-and-exit.ts';
@@ -106,6 +108,58 @@ it('row 31: a paused master resumes and grants a lock of the new master: fences 
   one.assertHeld();
   expect(await one.release()).toBe(true);
 }, 150_000);
+
+it('a Sentinel that is silent after a reconnect ends no process', async () => {
+  await using topology = await startRedisSentinel();
+  // Once it is deaf, it answers everything but a subscription.
+  let isDeaf = false;
+  let ignored = 0;
+  const sockets = new Set<Socket>();
+  const relay = createServer((client) => {
+    const server = connect(topology.addresses[0]?.port ?? 0, '127.0.0.1');
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      sockets.add(from);
+      from.on('error', () => to.destroy()).on('close', () => to.destroy());
+      from.on('data', (data) => {
+        if (isDeaf && from === client && data.includes('subscribe')) ignored += 1;
+        else to.write(data);
+      });
+    }
+  });
+  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    relay.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const unhandled: unknown[] = [];
+  const onUnhandled = (reason: unknown): unknown => unhandled.push(reason);
+  process.on('unhandledRejection', onUnhandled);
+  onTestFinished(() => void process.off('unhandledRejection', onUnhandled));
+  // As `openLocks` makes it, but with short times.
+  const client = new Redis({
+    sentinels: [{ host: '127.0.0.1', port: (relay.address() as AddressInfo).port }],
+    name: MASTER,
+    lazyConnect: true,
+    failoverDetector: true,
+    sentinelMaxConnections: 1,
+    sentinelCommandTimeout: 200,
+    sentinelReconnectStrategy: () => 10,
+  });
+  client.on('error', () => {});
+  closers.push(async () => client.disconnect());
+  adoptSentinels(client);
+  const subscribed = new Promise((resolve) => client.once('failoverSubscribed', resolve));
+  await client.connect();
+  await subscribed;
+  isDeaf = true;
+  for (const socket of sockets) socket.destroy();
+  await eventually('ioredis subscribes again', () => ignored > 0);
+  await sleep(1_000);
+  expect(unhandled).toEqual([]);
+}, 90_000);
 
 it('row 32: the master has become a replica: the client finds the new one', async () => {
   await using topology = await startRedisSentinel();
@@ -230,6 +284,37 @@ describe('waitReplicas, and a master that is killed', () => {
   it('a process that closes its locks continues, and exits by itself', async () => {
     expect(await closeAndExit(topology.url)).toBe(EXITED_AT_ONCE);
   });
+
+  it('subscribers that are replaced again and again leave no connections to the Sentinels', async () => {
+    const master = await serverAt(topology, await topology.masterPort());
+    const [admin, ...sentinels] = [master, ...topology.sentinels].map(({ url }) => new Redis(url));
+    for (const client of [admin, ...sentinels]) closers.push(async () => client?.disconnect());
+    const subscribed = async (client: Redis | undefined): Promise<string[]> =>
+      `${await client?.call('CLIENT', 'LIST', 'TYPE', 'pubsub')}`.match(/^id=.*/gm) ?? [];
+    const listening = async (): Promise<number> =>
+      (await Promise.all(sentinels.map(subscribed))).flat().length;
+    // The client of the commands and the subscriber listen to each Sentinel for failovers.
+    const clients = 2 * topology.sentinels.length;
+    const locks = await openLocks(topology.url, { waitMs: 60_000 });
+    closers.push(() => locks.close({ drainMs: 0 }));
+    const hold = await locks.mutex('replaced').acquire();
+    const pending = later(locks.mutex('replaced').acquire());
+    let killed: string | undefined;
+    for (let n = 0; n <= 10; n += 1) {
+      let id: string | undefined;
+      await eventually('a new one is subscribed', async () => {
+        const lines = (await subscribed(admin)).filter((line) => !line.includes(' name=sentinel'));
+        id = /^id=(\d+)/.exec(lines[0] ?? '')?.[1];
+        return id !== undefined && id !== killed;
+      });
+      await eventually('it listens to the Sentinels', async () => (await listening()) >= clients);
+      killed = id;
+      if (n < 10) await admin?.call('CLIENT', 'KILL', 'ID', `${id}`);
+    }
+    await eventually('only the last one is left', async () => (await listening()) === clients);
+    await hold.release();
+    await (await pending).release();
+  }, 90_000);
 
   it('the Sentinel client of node-redis acquires, waits and hands off', async () => {
     const [a, b] = [await viaNodeRedis(topology), await viaNodeRedis(topology)];

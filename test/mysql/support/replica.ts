@@ -84,12 +84,15 @@ const READS = /^SELECT .* FROM holdfast_floor/s;
 
 function split(writer: DriverConnection, reader: DriverConnection): DriverConnection {
   reader.on('error', () => {});
-  const route = (sql: string): DriverConnection => (READS.test(sql) ? reader : writer);
+  const [writes, reads] = [writer.promise(), reader.promise()];
+  const route = (sql: string) => (READS.test(sql) ? reads : writes);
   return {
     stream: writer.stream,
-    execute: (statement, callback) => route(statement.sql).execute(statement, callback),
-    query: (statement, callback) => route(statement.sql).query(statement, callback),
-    end: (callback) => reader.end(() => writer.end(callback)),
+    promise: () => ({
+      execute: (sql, values) => route(sql).execute(sql, values),
+      query: (sql) => route(sql).query(sql),
+      end: async () => void (await Promise.all([reads.end(), writes.end()])),
+    }),
     on: (event, listener) => writer.on(event, listener),
   };
 }

@@ -1,6 +1,7 @@
 import { checkKeys } from '../../../checks.ts';
+import { ownerOf } from '../../../claim-id.ts';
 import { type Clock, systemClock } from '../../../clock.ts';
-import { InvalidArgumentError } from '../../../errors.ts';
+import { InvalidArgumentError, StoreError, UnsupportedError } from '../../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
 import type {
   ClaimOutcome,
@@ -19,11 +20,16 @@ import { queueMaxOf } from '../../shared/queue-max.ts';
 import { connectionFactoryOf, type PostgresPool } from '../connection-factory.ts';
 import { diagnose } from '../diagnose.ts';
 import type { ConnectionFactory } from '../driver-connection.ts';
+import { gaveUp } from '../failure.ts';
 import type { Key } from '../key.ts';
-import { Claims } from './claims.ts';
+import type { Claim } from './claim.ts';
 import { Inspect } from './inspect.ts';
 import { KeyFinder } from './key-of-name.ts';
+import type { LockKey } from './key-parameters.ts';
+import { Lock, type LockContext } from './lock.ts';
+import { LockTableLimit } from './lock-table-limit.ts';
 import { PolledObservers } from './polled-observers.ts';
+import { type Session, TRUST_MS } from './session.ts';
 import { Sessions } from './sessions.ts';
 import { CHANNEL } from './statement.ts';
 
@@ -57,6 +63,9 @@ export function postgresAdvisoryStore(pool: PostgresPool, options: PostgresAdvis
   return new AdvisoryStore(connectionFactoryOf(pool), options);
 }
 
+/** How often a call starts again because the lock changed while it waited, before it is refused. */
+const TRIES = 8;
+
 export class AdvisoryStore implements Store {
   readonly kind = 'postgres-advisory';
   readonly traits: Traits = { lifetime: 'session', ordered: false, counting: false, remembers: false };
@@ -65,37 +74,77 @@ export class AdvisoryStore implements Store {
   readonly onEvicted = this.#evictions.add;
   readonly #sessions: Sessions;
   readonly #keys: KeyFinder;
+  readonly #limit: LockTableLimit;
   readonly #observers: PolledObservers;
-  readonly #claims: Claims;
   readonly #inspect: Inspect;
+  /** The locks that this process holds or waits for, by key. */
+  readonly #locks = new Map<string, Lock>();
+  readonly #lockContext: LockContext;
+  /** The holds that were evicted, until their next renewal. */
+  readonly #evicted = new Set<string>();
 
   constructor(factory: ConnectionFactory, options: PostgresAdvisoryStoreOptions) {
     const clock = options.clock ?? systemClock;
-    const keys = new KeyFinder(options.key);
-    const observers = new PolledObservers(clock);
-    const sessions = new Sessions(factory, clock, {
+    this.#factory = factory;
+    this.#sessions = new Sessions(factory, {
+      clock,
       onNotification: (channel, payload) => this.#onNotification(channel, payload),
       onLost: () => this.#onLost(),
     });
-    this.#factory = factory;
-    this.#sessions = sessions;
-    this.#keys = keys;
-    this.#observers = observers;
-    const parts = { clock, sessions, keys, observers, evictions: this.#evictions };
-    this.#claims = new Claims({ ...parts, queueMax: queueMaxOf(options) });
-    this.#inspect = new Inspect({ clock, sessions, keys, claims: this.#claims });
+    this.#keys = new KeyFinder(options.key);
+    this.#limit = new LockTableLimit(clock);
+    this.#observers = new PolledObservers(clock);
+    this.#lockContext = {
+      clock,
+      queueMax: queueMaxOf(options),
+      onChange: ({ key }) => this.#observers.notify(key.text),
+      onUnused: (lock) => {
+        if (this.#locks.get(lock.key.text) === lock) this.#locks.delete(lock.key.text);
+      },
+    };
+    this.#inspect = new Inspect({
+      clock,
+      sessions: this.#sessions,
+      keys: this.#keys,
+      locks: this.#locks,
+      evictHere: (ref) => this.#evictHere(ref),
+    });
   }
 
-  claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
-    return this.#claims.claim(request, signal, waiter);
+  async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
+    if (request.mode.kind === 'permits') throw new UnsupportedError('Advisory locks cannot count permits');
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const session = this.#sessions.now ?? (await this.#sessions.current(signal));
+      if (!session.isNamed) session.introduce(ownerOf(request.id));
+      const key = this.#keys.known(request.name, session) ?? (await this.#keys.find(request.name, session));
+      const { size } = this.#locks;
+      if (!this.#limit.isWithin(session, size)) await this.#limit.extend(session, size, signal);
+      // The caller may have given up while this call waited for a connection.
+      if (signal?.aborted === true) throw gaveUp();
+      if (session.isLost) continue;
+      const outcome = await this.#lockOf(key, session).claim(request, signal, waiter);
+      if (outcome !== null) return outcome;
+    }
+    return { granted: false, retryAfterMs: null };
   }
 
-  renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
-    return this.#claims.renew(ref, change);
+  async renew(ref: ClaimRef, change: RenewChange): Promise<RenewOutcome> {
+    const { lock, claim } = await this.#find(ref);
+    if (claim === undefined || claim.fence === null || !(await lock?.isConfirmed(claim)))
+      return { held: false, how: this.#evicted.delete(ref.id) ? 'taken' : 'session' };
+    if (change.note !== undefined) claim.note = change.note;
+    return { held: true, validForMs: TRUST_MS };
   }
 
-  release(ref: ClaimRef): Promise<boolean> {
-    return this.#claims.release(ref);
+  /** Resolves to whether this call removed the claim. */
+  async release(ref: ClaimRef): Promise<boolean> {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const { lock, claim } = await this.#find(ref);
+      if (lock === undefined || claim === undefined) return false;
+      if (claim.pending === null) return await lock.remove(claim);
+      await claim.follow(claim.pending).catch(() => {});
+    }
+    throw new StoreError('The claim could not be released while it was asked for again', { applied: 'no' });
   }
 
   evict(ref: ClaimRef): Promise<boolean> {
@@ -103,7 +152,7 @@ export class AdvisoryStore implements Store {
   }
 
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
-    const session = await this.#sessions.current(null);
+    const session = await this.#sessions.current();
     const key = await this.#keys.find(name, session);
     return this.#observers.add(key.text, onChange);
   }
@@ -130,17 +179,58 @@ export class AdvisoryStore implements Store {
     this.#observers.clear();
     this.#evictions.clear();
     await this.#sessions.close();
-    this.#claims.locks.clear();
+    this.#endLocks();
+  }
+
+  #lockOf(key: LockKey, session: Session): Lock {
+    let lock = this.#locks.get(key.text);
+    if (lock === undefined) {
+      lock = new Lock(key, session, this.#lockContext);
+      this.#locks.set(key.text, lock);
+    }
+    return lock;
+  }
+
+  async #find({ name, id }: ClaimRef): Promise<{ lock?: Lock | undefined; claim?: Claim | undefined }> {
+    this.#sessions.assertOpen();
+    const session = this.#sessions.now;
+    if (session === null) return {};
+    const key = this.#keys.known(name, session) ?? (await this.#keys.find(name, session));
+    const lock = this.#locks.get(key.text);
+    return { lock, claim: lock?.find(id) };
+  }
+
+  /** Removes a claim of this process. Its holder is told, renews, and so learns of the loss. */
+  async #evictHere(ref: ClaimRef): Promise<boolean> {
+    const { claim } = await this.#find(ref);
+    if (claim === undefined || !(await this.release(ref))) return false;
+    const { fence, waiter } = claim;
+    if (fence === null) waiter?.wake();
+    else {
+      // Its holder renews at once. Without a waiter nobody renews, and nothing has to be kept.
+      if (waiter !== undefined) this.#evicted.add(ref.id);
+      this.#evictions.tell(ref.id);
+    }
+    return true;
   }
 
   #onNotification(channel: string, payload: string): void {
-    if (channel === CHANNEL) this.#claims.onReleasedElsewhere(payload);
-    else this.#inspect.onMessage(payload);
+    if (channel === CHANNEL) {
+      this.#locks.get(payload)?.onReleasedElsewhere();
+      this.#observers.notify(payload);
+    } else this.#inspect.onMessage(payload);
   }
 
   /** Woken holders find that their claims are lost. Woken waiters enter the queue again. */
   #onLost(): void {
-    for (const { waiter } of this.#claims.locks.clear()) waiter?.wake();
+    for (const { waiter } of this.#endLocks()) waiter?.wake();
     this.#observers.notifyAll();
+  }
+
+  /** Forgets all locks, because their session has ended. */
+  #endLocks(): readonly Claim[] {
+    const locks = [...this.#locks.values()];
+    this.#locks.clear();
+    return locks.flatMap((lock) => lock.end());
   }
 }

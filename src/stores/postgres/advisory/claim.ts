@@ -1,5 +1,4 @@
 import type { ClaimRequest, Waiter } from '../../../store/store.ts';
-import { gaveUp } from '../failure.ts';
 import { SharedPromise } from './shared-promise.ts';
 
 /** A claim of this process. */
@@ -14,22 +13,21 @@ export class Claim {
   fence: bigint | null = null;
   grantedAtMs = 0;
   /** When the caller last asked. A queued claim that is not asked for again is dropped. */
-  askedAtMs: number;
+  askedAtMs = 0;
   /** The server's answer, while a request of this claim is pending. */
   pending: Promise<string> | null = null;
   #shared: { readonly pending: Promise<string>; readonly work: SharedPromise<string> } | null = null;
 
-  constructor(request: ClaimRequest, nowMs: number) {
+  constructor(request: ClaimRequest) {
     this.name = request.name;
     this.id = request.id;
     this.mode = request.mode.kind === 'shared' ? 'shared' : 'exclusive';
     this.note = request.note;
-    this.askedAtMs = nowMs;
   }
 
   /** The pending answer, for another caller, which may give up before the answer comes. */
   follow(pending: Promise<string>, signal?: AbortSignal): Promise<string> {
     if (this.#shared?.pending !== pending) this.#shared = { pending, work: new SharedPromise(pending) };
-    return this.#shared.work.wait(signal, gaveUp);
+    return this.#shared.work.wait(signal);
   }
 }

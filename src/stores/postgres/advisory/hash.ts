@@ -28,37 +28,23 @@ function add(state: Uint32Array, word: number, value: number): void {
   state[word] = (state[word] ?? 0) + value;
 }
 
-/** Each step: the word that changes, the two words that change it, and a rotation in bits. */
-const MIX = [
-  [0, 2, 1, 4],
-  [1, 0, 2, 6],
-  [2, 1, 0, 8],
-  [0, 2, 1, 16],
-  [1, 0, 2, 19],
-  [2, 1, 0, 4],
-] as const;
+/** By how many bits each step rotates. From step to step, the three words change their roles in turn. */
+const MIX_BITS = [4, 6, 8, 16, 19, 4];
+const FINISH_BITS = [14, 11, 25, 16, 4, 14, 24];
 
 function mix(state: Uint32Array): void {
-  for (const [to, from, next, by] of MIX) {
+  for (const [step, bits] of MIX_BITS.entries()) {
+    const [to, next, from] = [step % 3, (step + 1) % 3, (step + 2) % 3];
     add(state, to, -(state[from] ?? 0));
-    state[to] = (state[to] ?? 0) ^ rotate(state[from] ?? 0, by);
+    state[to] = (state[to] ?? 0) ^ rotate(state[from] ?? 0, bits);
     add(state, from, state[next] ?? 0);
   }
 }
 
-const FINISH = [
-  [2, 1, 14],
-  [0, 2, 11],
-  [1, 0, 25],
-  [2, 1, 16],
-  [0, 2, 4],
-  [1, 0, 14],
-  [2, 1, 24],
-] as const;
-
 function finish(state: Uint32Array): void {
-  for (const [to, from, by] of FINISH) {
+  for (const [step, bits] of FINISH_BITS.entries()) {
+    const [to, from] = [(step + 2) % 3, (step + 1) % 3];
     state[to] = (state[to] ?? 0) ^ (state[from] ?? 0);
-    add(state, to, -rotate(state[from] ?? 0, by));
+    add(state, to, -rotate(state[from] ?? 0, bits));
   }
 }

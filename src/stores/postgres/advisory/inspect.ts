@@ -2,13 +2,10 @@ import type { Clock } from '../../../clock.ts';
 import { UnsupportedError } from '../../../errors.ts';
 import type { ClaimRef, StoredClaim } from '../../../store/store.ts';
 import { usedName } from '../../../use.ts';
-import type { Row } from '../driver-connection.ts';
 import type { Claim } from './claim.ts';
-import type { Claims } from './claims.ts';
 import type { KeyFinder } from './key-of-name.ts';
-import { type LockKey, lockTag, lockTagOf, OURS } from './key-parameters.ts';
-import { type Answer, PeerMessages, type Question } from './peer-messages.ts';
-import type { Session } from './session.ts';
+import type { Lock } from './lock.ts';
+import { type Answer, type Peer, PeerMessages, type Question } from './peer-messages.ts';
 import type { Sessions } from './sessions.ts';
 
 /** How long other processes have to answer which claims they hold. */
@@ -19,39 +16,13 @@ const EVICT_MS = 2_000;
 const FOREIGN = /^session (\d+)$/;
 const SHOWN_MAX = 50;
 
-/**
- * Finds the other sessions that have the lock or wait for it, and sends the message to those of
- * Holdfast. The first row only identifies the server process that answers.
- */
-const LOOK = `WITH found AS MATERIALIZED (
-  SELECT l.pid, bool_or(l.mode = 'ExclusiveLock') AS exclusive, max(a.application_name) AS application,
-    bool_or(concat_ws(' ', l.classid, l.objid, l.objsubid) = $1::text) AS holds,
-    EXISTS (SELECT FROM pg_locks AS o WHERE o.pid = l.pid AND o.locktype = 'advisory'
-      AND concat_ws(' ', o.classid, o.objid, o.objsubid) = $3::text) AS ours
-  FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-  WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND concat_ws(' ', l.classid, l.objid, l.objsubid) IN ($1::text, $2::text)
-  GROUP BY l.pid)
-SELECT pg_backend_pid()::text, NULL, NULL, NULL, NULL, NULL
-UNION ALL
-SELECT pg_backend_pid()::text, pid::text, exclusive::text, application, holds::text,
-  CASE WHEN ours THEN 'ours' || pg_notify('holdfast_advisory_' || pid, $4::text)::text END FROM found`;
-
-/** Another session that has the lock, or waits for it. */
-interface Found {
-  readonly sessionId: number;
-  readonly mode: 'exclusive' | 'shared';
-  readonly application: string | null;
-  readonly holds: boolean;
-  readonly isOurs: boolean;
-}
-
 interface InspectOptions {
   readonly clock: Clock;
   readonly sessions: Sessions;
   readonly keys: KeyFinder;
-  readonly claims: Claims;
+  readonly locks: ReadonlyMap<string, Lock>;
+  /** Evicts a claim of this process. */
+  evictHere(ref: ClaimRef): Promise<boolean>;
 }
 
 /** Shows the holders of a lock, and evicts one. Both ask the other processes by NOTIFY. */
@@ -66,17 +37,15 @@ export class Inspect {
 
   /** Only the holders: the processes have no common queue. */
   async read(name: string): Promise<readonly StoredClaim[]> {
-    const { sessions, keys, claims } = this.#options;
-    const session = await sessions.current(null);
+    const { sessions, keys, locks } = this.#options;
+    const session = await sessions.current();
     const key = await keys.find(name, session);
-    const question = { ask: 'show', key: key.text, id: '' } as const;
-    const { found, parts } = await this.#askPeers(question, key, session, SHOW_MS);
-    const own = [...(claims.locks.get(key.text)?.users.values() ?? [])].filter(isHeld);
-    const shown = parts.flatMap((part) => asStored(part));
-    const silent = found.filter(
+    const { peers, parts } = await this.#messages.ask(session, key, { ask: 'show', id: '' }, SHOW_MS);
+    const own = locks.get(key.text)?.held ?? [];
+    const silent = peers.filter(
       ({ sessionId, holds }) => holds && !parts.some((part) => part?.session === sessionId),
     );
-    return [...own.map((claim) => this.#show(claim)), ...shown, ...silent.map(foreign)];
+    return [...own.map((claim) => this.#show(claim)), ...parts.flatMap(asStored), ...silent.map(foreign)];
   }
 
   /**
@@ -85,7 +54,8 @@ export class Inspect {
    */
   *list(prefix: string): Iterable<string> {
     const names = new Set<string>();
-    for (const { name } of this.#options.claims.locks.held()) if (name.startsWith(prefix)) names.add(name);
+    for (const { held } of this.#options.locks.values())
+      for (const { name } of held) if (name.startsWith(prefix)) names.add(name);
     // `once`, rate limits and schedules need a store that remembers, so they have no names here.
     if (names.size === 0 && usedName(prefix).use === 'lock')
       throw new UnsupportedError(
@@ -100,15 +70,14 @@ export class Inspect {
    * ended.
    */
   async evict(ref: ClaimRef): Promise<boolean> {
-    const { sessions, keys, claims } = this.#options;
-    const session = await sessions.current(null);
-    if (await claims.evict(ref)) return true;
+    const { sessions, keys, evictHere } = this.#options;
+    const session = await sessions.current();
+    if (await evictHere(ref)) return true;
     const key = await keys.find(ref.name, session);
-    const question = { ask: 'evict', key: key.text, id: ref.id } as const;
-    const { found, parts } = await this.#askPeers(question, key, session, EVICT_MS);
+    const { peers, parts } = await this.#messages.ask(session, key, { ask: 'evict', id: ref.id }, EVICT_MS);
     if (parts.some((part) => part?.evicted === true)) return true;
     const sessionId = Number(FOREIGN.exec(ref.id)?.[1] ?? 0);
-    if (found.some((each) => each.sessionId === sessionId && each.holds)) {
+    if (peers.some((each) => each.sessionId === sessionId && each.holds)) {
       throw new UnsupportedError(
         `Session ${sessionId} belongs to another program, and PostgreSQL cannot take one lock from it. ` +
           `SELECT pg_terminate_backend(${sessionId}) ends the session with all of its locks`,
@@ -122,37 +91,19 @@ export class Inspect {
     if (now !== null) this.#messages.receive(text, now);
   }
 
-  async #askPeers(
-    question: Question,
-    key: LockKey,
-    session: Session,
-    limitMs: number,
-  ): Promise<{ found: readonly Found[]; parts: readonly Answer['part'][] }> {
-    let found: readonly Found[] = [];
-    const parts = await this.#messages.ask({ from: session.id, ...question }, limitMs, async (text) => {
-      const tags = [lockTag(key), lockTagOf(key.companion), lockTagOf(OURS)];
-      const rows = await session.run({ text: LOOK, values: [...tags, text] });
-      found = rows.slice(1).map(asFound);
-      return found.filter((each) => each.isOurs).length;
-    });
-    return { found, parts };
-  }
-
   /** What this process answers to a question from another. */
   async #answer({ ask, key, id }: Question): Promise<readonly Answer['part'][]> {
-    const { claims } = this.#options;
-    const lock = claims.locks.get(key);
+    const { locks, evictHere } = this.#options;
+    const lock = locks.get(key);
     if (lock === undefined) return [];
     const session = lock.session.id;
-    if (ask === 'show') {
-      const held = [...lock.users.values()].filter(isHeld);
-      return held.slice(0, SHOWN_MAX).map((claim) => {
+    if (ask === 'show')
+      return lock.held.slice(0, SHOWN_MAX).map((claim) => {
         const { fence, ...shown } = this.#show(claim);
         return { ...shown, fence: String(fence), session };
       });
-    }
     const claim = lock.find(id);
-    return claim !== undefined && (await claims.evict(claim)) ? [{ evicted: true, session }] : [];
+    return claim !== undefined && (await evictHere(claim)) ? [{ evicted: true, session }] : [];
   }
 
   #show({ id, mode, fence, grantedAtMs, note }: Claim): StoredClaim {
@@ -161,21 +112,8 @@ export class Inspect {
   }
 }
 
-const isHeld = ({ fence }: Claim): boolean => fence !== null;
-
-function asFound([, sessionId, exclusive, application, holds, ours]: Row): Found {
-  const mode = exclusive === 'true' ? 'exclusive' : 'shared';
-  return {
-    sessionId: Number(sessionId),
-    mode,
-    application: application === '' || application === undefined ? null : application,
-    holds: holds === 'true',
-    isOurs: ours === 'ours',
-  };
-}
-
 /** A holder of another program. The server knows nothing more of it. */
-function foreign({ sessionId, mode, application }: Found): StoredClaim {
+function foreign({ sessionId, mode, application }: Peer): StoredClaim {
   return {
     id: `session ${sessionId}`,
     granted: true,

@@ -1,6 +1,5 @@
 import type { Clock } from '../../../clock.ts';
 import { StoreError } from '../../../errors.ts';
-import { gaveUp } from '../failure.ts';
 import type { Session } from './session.ts';
 import { SharedPromise } from './shared-promise.ts';
 
@@ -29,31 +28,32 @@ export class LockTableLimit {
     this.#clock = clock;
   }
 
-  isWithin(session: Session): boolean {
-    return session.locks < (this.#allowances.get(session) ?? STEP);
+  /** `locks`: how many the session has now, not counting their companions. */
+  isWithin(session: Session, locks: number): boolean {
+    return locks < (this.#allowances.get(session) ?? STEP);
   }
 
   /**
    * Counts the locks in the table. Rejects with a `StoreError` of `applied: 'no'` when there is no
    * room for more.
    */
-  async extend(session: Session, signal: AbortSignal | undefined): Promise<void> {
+  async extend(session: Session, locks: number, signal: AbortSignal | undefined): Promise<void> {
     if (this.#clock.monotonicMs() < this.#refusedUntilMs) throw full(session);
     this.#look ??= new SharedPromise(
-      this.#extend(session).finally(() => {
+      this.#extend(session, locks).finally(() => {
         this.#look = null;
       }),
     );
-    await this.#look.wait(signal, gaveUp);
+    await this.#look.wait(signal);
   }
 
-  async #extend(session: Session): Promise<void> {
+  async #extend(session: Session, locks: number): Promise<void> {
     const all = await session.countAll();
     if (all + STEP > roomFor(session.capacity).max) {
       this.#refusedUntilMs = this.#clock.monotonicMs() + LOOK_AGAIN_MS;
       throw full(session);
     }
-    this.#allowances.set(session, session.locks + STEP);
+    this.#allowances.set(session, locks + STEP);
   }
 }
 

@@ -1,14 +1,17 @@
-import type { Timer } from '../../../clock.ts';
+import type { Clock, Timer } from '../../../clock.ts';
+import { QueueFullError, StoreError } from '../../../errors.ts';
 import { DEFAULTS } from '../../../options.ts';
-import type { Claim } from './claim.ts';
+import type { ClaimOutcome, ClaimRequest, Waiter } from '../../../store/store.ts';
+import { Claim } from './claim.ts';
 import type { LockKey } from './key-parameters.ts';
-import type { Session } from './session.ts';
+import { type Session, TRUST_MS } from './session.ts';
+import { isAnnouncement, isRefusal, type Op } from './statement.ts';
 
 /**
  * After a release for which other sessions wait, the claims of this process wait for this long.
  * Otherwise the process that released would win every time.
  */
-export const YIELD_MS = 5;
+const YIELD_MS = 5;
 /** How often the head of the queue asks again: a release by another program sends no wake-up. */
 const POLL_MIN_MS = 500;
 const POLL_MAX_MS = 4_000;
@@ -18,6 +21,17 @@ const POLL_MAX_MS = 4_000;
  */
 const UNANNOUNCED_MS = 20;
 
+/** What the locks of a store share. */
+export interface LockContext {
+  readonly clock: Clock;
+  /** How many claims of this process may wait for one lock. */
+  readonly queueMax: number;
+  /** The lock was granted or released. */
+  onChange(lock: Lock): void;
+  /** No claim uses the lock any more. */
+  onUnused(lock: Lock): void;
+}
+
 /**
  * The state of one advisory lock in this process. PostgreSQL grants a session the same lock as often
  * as it asks, so this class decides which claim of the process may ask. Locks are found by key,
@@ -26,132 +40,275 @@ const UNANNOUNCED_MS = 20;
 export class Lock {
   readonly key: LockKey;
   readonly session: Session;
-  /** The claims that are granted or asked for. The server sees them as one lock of the session. */
-  readonly users = new Map<string, Claim>();
-  /** The claim whose request is pending. Its answer decides for other claims too. */
-  asking: Claim | null = null;
-  /** While it runs, other sessions go first. */
-  yieldTimer: Timer | null = null;
-  /** How many releases are pending. Their answers say whether other sessions wait. */
-  releasing = 0;
-  lastFence = 0n;
-  /** The claims that wait, in order; `null` until the first one does. */
-  #queue: Map<string, Claim> | null = null;
-  #pollAtMs = 0;
-  #polls = 0;
-  #mode: Claim['mode'] | null = null;
-  #isAnnounced = false;
-
-  constructor(key: LockKey, session: Session) {
-    this.key = key;
-    this.session = session;
-  }
-
-  /** The mode that the session has the lock in, or has asked for. */
-  get mode(): Claim['mode'] | null {
-    return this.#mode;
-  }
-
-  set mode(mode: Claim['mode'] | null) {
-    if ((mode === null) !== (this.#mode === null)) this.session.locks += mode === null ? -1 : 1;
-    this.#mode = mode;
-  }
-
+  readonly #context: LockContext;
+  /**
+   * The claims that are granted or asked for, all of one mode. The server sees them as one lock of the
+   * session.
+   */
+  readonly #users = new Map<string, Claim>();
+  /** The claims that wait, in order. */
+  readonly #queue = new Map<string, Claim>();
+  /** The claim that asks for the lock. Its answer decides for other claims too. */
+  #asking: Claim | null = null;
   /**
    * The session shares the companion lock, so other sessions see that a claim of this process
    * waits.
    */
-  get isAnnounced(): boolean {
-    return this.#isAnnounced;
+  #isAnnounced = false;
+  /** While it runs, other sessions go first. */
+  #yieldTimer: Timer | null = null;
+  /** How many releases are pending. Their answers say whether other sessions wait. */
+  #releasing = 0;
+  #lastFence = 0n;
+  #pollAtMs = 0;
+  #polls = 0;
+
+  constructor(key: LockKey, session: Session, context: LockContext) {
+    this.key = key;
+    this.session = session;
+    this.#context = context;
   }
 
-  set isAnnounced(isAnnounced: boolean) {
-    if (isAnnounced !== this.#isAnnounced) this.session.locks += isAnnounced ? 1 : -1;
-    this.#isAnnounced = isAnnounced;
-  }
-
-  get queued(): readonly Claim[] {
-    return [...(this.#queue?.values() ?? [])];
-  }
-
-  get queueSize(): number {
-    return this.#queue?.size ?? 0;
-  }
-
-  get head(): Claim | undefined {
-    return this.#queue?.values().next().value;
-  }
-
-  isQueued(claim: Claim): boolean {
-    return this.#queue?.get(claim.id) === claim;
-  }
-
-  enqueue(claim: Claim): void {
-    this.#queue ??= new Map();
-    this.#queue.set(claim.id, claim);
-  }
-
-  /** False when it was not queued. */
-  dequeue(claim: Claim): boolean {
-    return this.#queue?.delete(claim.id) === true;
-  }
-
-  get isIdle(): boolean {
-    const isQuiet = this.asking === null && this.releasing === 0 && this.yieldTimer === null;
-    return isQuiet && this.users.size === 0 && this.queueSize === 0;
+  get held(): readonly Claim[] {
+    return [...this.#users.values()].filter(({ fence }) => fence !== null);
   }
 
   find(id: string): Claim | undefined {
-    return this.#queue?.get(id) ?? this.users.get(id);
+    return this.#queue.get(id) ?? this.#users.get(id);
+  }
+
+  /** `null`: the lock changed while this call waited, so it has to start again. */
+  async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome | null> {
+    const nowMs = this.#context.clock.monotonicMs();
+    const claim = this.find(request.id) ?? new Claim(request);
+    if (waiter !== undefined) claim.waiter = waiter;
+    if (claim.pending !== null) {
+      await claim.follow(claim.pending, signal).catch(() => {});
+      return null;
+    }
+    if (claim.fence !== null) return (await this.isConfirmed(claim)) ? granted(claim.fence) : null;
+
+    claim.askedAtMs = nowMs;
+    this.#dropStale(nowMs);
+    if (this.#asking !== null && this.#queue.size === 0) {
+      const isRefused = await isRefusedToo(this.#asking, claim, signal);
+      // A claim that waits must be announced to other sessions.
+      return isRefused && (!request.wait || this.#isAnnounced) ? this.#refuse(claim, request) : null;
+    }
+    return this.#mayAsk(claim) ? await this.#ask(claim, request, signal) : this.#refuse(claim, request);
+  }
+
+  /** Whether the session still has the lock. Rejects when that is unknown. */
+  async isConfirmed(claim: Claim): Promise<boolean> {
+    const { session } = this;
+    try {
+      await session.ask({ do: 'clock' });
+    } catch (error) {
+      if (!session.isLost) throw error;
+    }
+    return !session.isLost && this.#users.get(claim.id) === claim;
+  }
+
+  /** Removes a claim without a pending request. Resolves to whether it was there. */
+  remove(claim: Claim): Promise<boolean> | boolean {
+    return this.#users.has(claim.id) ? this.#giveUp(claim) : this.#leaveQueue(claim);
+  }
+
+  /** Another session has released this lock, and sent a NOTIFY because claims wait for it. */
+  onReleasedElsewhere(): void {
+    // While the timer runs, the notification is this process's own: its waiter yields to others.
+    if (this.#yieldTimer === null) this.#wakeHead();
+  }
+
+  /** The session has ended. Returns the claims, held and queued. */
+  end(): readonly Claim[] {
+    this.#yieldTimer?.cancel();
+    return [...this.#users.values(), ...this.#queue.values()];
+  }
+
+  get #head(): Claim | undefined {
+    return this.#queue.values().next().value;
   }
 
   /**
    * Whether this claim may ask the server: no claim is ahead of it in the queue, and this process is
    * not letting other sessions go first.
    */
-  mayAsk(claim: Claim): boolean {
-    const head = this.head;
-    if (head !== undefined && head !== claim) return false;
-    if (this.yieldTimer !== null) return false;
-    return this.mode === null || this.canJoin(claim);
+  #mayAsk(claim: Claim): boolean {
+    const isNext = (this.#head ?? claim) === claim && this.#asking === null && this.#yieldTimer === null;
+    return isNext && (this.#users.size === 0 || this.#canJoin(claim));
   }
 
   /** Whether the session has the lock already in a mode that fits this claim too. */
-  canJoin(claim: Claim): boolean {
-    return this.mode === 'shared' && claim.mode === 'shared';
+  #canJoin(claim: Claim): boolean {
+    return claim.mode === 'shared' && this.#users.values().next().value?.mode === 'shared';
+  }
+
+  /** Asks for the lock or, where the session has it already, only for the time: that is the fence. */
+  async #ask(claim: Claim, request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
+    const { key, session } = this;
+    const joins = this.#canJoin(claim);
+    const announce = request.wait && !this.#isAnnounced;
+    const op: Op = joins ? { do: 'clock' } : { do: 'lock', mode: claim.mode, key, announce };
+    this.#users.set(claim.id, claim);
+    if (!joins) this.#asking = claim;
+    claim.pending = session.ask(op, signal);
+    try {
+      const answer = await claim.pending;
+      if (isAnnouncement(answer)) this.#isAnnounced = true;
+      if (!isRefusal(answer)) return this.#grant(claim, request, answer);
+      this.#users.delete(claim.id);
+      this.#onRefused();
+      return this.#refuse(claim, request);
+    } catch (error) {
+      const hasLock = joins || error instanceof ClockBehindError;
+      if (hasLock && !session.isLost) await this.#giveUp(claim).catch(() => {});
+      // No other failure leaves a lock: the request was not sent, was undone, or the session has ended.
+      else this.#users.delete(claim.id);
+      throw error;
+    } finally {
+      claim.pending = null;
+      if (!joins) this.#asking = null;
+      this.#tidy();
+    }
+  }
+
+  /** Throws when the fence would not be above those seen before: the lock must be released then. */
+  #grant(claim: Claim, { fenceAbove }: ClaimRequest, answer: string): ClaimOutcome {
+    const { clock, onChange } = this.#context;
+    const time = BigInt(answer.slice(1));
+    // Two readers can have the same time, when one statement asked for both.
+    const fence = time > this.#lastFence ? time : this.#lastFence + 1n;
+    if (fence <= fenceAbove) throw new ClockBehindError(this.key, fenceAbove);
+    this.#lastFence = fence;
+    claim.fence = fence;
+    claim.grantedAtMs = clock.monotonicMs();
+    this.session.holds += 1;
+    this.#queue.delete(claim.id);
+    this.#polls = 0;
+    onChange(this);
+    // Readers are granted together.
+    if (this.#head?.mode === 'shared' && claim.mode === 'shared') this.#wakeHead();
+    return granted(fence);
+  }
+
+  #refuse(claim: Claim, { name, wait }: ClaimRequest): ClaimOutcome {
+    const { queueMax } = this.#context;
+    if (!wait) {
+      this.#leaveQueue(claim);
+      return { granted: false, retryAfterMs: null };
+    }
+    if (!this.#queue.has(claim.id)) {
+      if (this.#queue.size >= queueMax) throw new QueueFullError(name, queueMax);
+      this.#queue.set(claim.id, claim);
+    }
+    return { granted: false, retryAfterMs: this.#retryAfterMs(claim) };
+  }
+
+  #onRefused(): void {
+    const { clock } = this.#context;
+    const everyMs = Math.min(POLL_MIN_MS * 2 ** this.#polls, POLL_MAX_MS);
+    this.#polls += 1;
+    // So that many processes do not ask at once.
+    this.#pollAtMs = clock.monotonicMs() + everyMs * (0.8 + 0.4 * clock.random());
+  }
+
+  /** How long a queued claim may sleep when nothing wakes it. */
+  #retryAfterMs(claim: Claim): number {
+    if (this.#head !== claim || this.#users.size > 0) return DEFAULTS.queuePositionMs / 3;
+    if (this.#yieldTimer !== null) return YIELD_MS;
+    return this.#isAnnounced
+      ? Math.max(this.#pollAtMs - this.#context.clock.monotonicMs(), 1)
+      : UNANNOUNCED_MS;
+  }
+
+  /** Drops the claims at the head whose callers have not asked again in time. */
+  #dropStale(nowMs: number): void {
+    for (const [id, { pending, askedAtMs }] of this.#queue) {
+      if (pending !== null || nowMs - askedAtMs <= DEFAULTS.queuePositionMs) return;
+      this.#queue.delete(id);
+    }
+  }
+
+  /** False when it was not queued. */
+  #leaveQueue(claim: Claim): boolean {
+    const wasHead = this.#head === claim;
+    if (!this.#queue.delete(claim.id)) return false;
+    if (wasHead) this.#wakeHead();
+    this.#tidy();
+    return true;
+  }
+
+  /** Unlocks at the server when this was the last claim of the process that uses the lock. */
+  async #giveUp(claim: Claim): Promise<boolean> {
+    const { key, session } = this;
+    this.#users.delete(claim.id);
+    if (claim.fence !== null) session.holds -= 1;
+    if (this.#users.size > 0) return true;
+    const unlocked = session.ask({ do: 'unlock', mode: claim.mode, key });
+    this.#releasing += 1;
+    this.#tidy();
+    let answer: string;
+    try {
+      answer = await unlocked;
+    } finally {
+      this.#releasing -= 1;
+    }
+    if (answer === 'w') this.#yield();
+    else if (this.#users.size === 0) this.#wakeHead();
+    this.#context.onChange(this);
+    this.#tidy();
+    return answer !== 'n';
+  }
+
+  /** Other sessions wait and were notified. They go first. */
+  #yield(): void {
+    this.#yieldTimer ??= this.#context.clock.startTimer(YIELD_MS, () => {
+      this.#yieldTimer = null;
+      this.#wakeHead();
+      this.#tidy();
+    });
   }
 
   /**
    * The lock may be free. With an empty queue the claim with a pending request is woken: its answer
    * may be older than the change.
    */
-  wakeHead(): void {
-    (this.head ?? this.asking)?.waiter?.wake();
+  #wakeHead(): void {
+    (this.#head ?? this.#asking)?.waiter?.wake();
   }
 
-  /** `random`: from 0 to 1, so that many processes do not ask at once. */
-  onRefused(nowMs: number, random: number): void {
-    const everyMs = Math.min(POLL_MIN_MS * 2 ** this.#polls, POLL_MAX_MS);
-    this.#polls = Math.min(this.#polls + 1, 10);
-    this.#pollAtMs = nowMs + everyMs * (0.8 + 0.4 * random);
-  }
-
-  onGranted(): void {
-    this.#polls = 0;
-  }
-
-  /** How long a queued claim may sleep when nothing wakes it. */
-  retryAfterMs(claim: Claim, nowMs: number): number {
-    if (this.head !== claim || this.mode !== null) return DEFAULTS.queuePositionMs / 3;
-    if (this.yieldTimer !== null) return YIELD_MS;
-    return this.isAnnounced ? Math.max(this.#pollAtMs - nowMs, 1) : UNANNOUNCED_MS;
-  }
-
-  /** Drops the claims at the head whose callers have not asked again in time. */
-  dropStale(nowMs: number): void {
-    for (let { head } = this; head !== undefined; head = this.head) {
-      if (head.pending !== null || nowMs - head.askedAtMs <= DEFAULTS.queuePositionMs) return;
-      this.dequeue(head);
+  /**
+   * Stops sharing the companion lock once no claim of this process waits. The operation travels in
+   * the same statement as the unlock of a hold that had to wait.
+   */
+  #tidy(): void {
+    if (this.#users.size > 0 || this.#queue.size > 0) return;
+    if (this.#isAnnounced) {
+      this.#isAnnounced = false;
+      this.session.ask({ do: 'leave', key: this.key }).catch(() => {});
     }
+    if (this.#releasing === 0 && this.#yieldTimer === null) this.#context.onUnused(this);
   }
+}
+
+/** A refusal of one claim also refuses this one, unless only this one is shared. */
+async function isRefusedToo(asking: Claim, claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
+  if (asking.pending === null) return false;
+  const isRefused = await asking.follow(asking.pending, signal).then(isRefusal, () => false);
+  return isRefused && (asking.mode === 'shared' || claim.mode === 'exclusive');
+}
+
+class ClockBehindError extends StoreError {
+  constructor({ text }: LockKey, fenceAbove: bigint) {
+    super(
+      `PostgreSQL: the server's clock is behind: it cannot give a fence above ${fenceAbove}, ` +
+        `which was seen before, for key ${text}`,
+      { applied: 'no' },
+    );
+  }
+}
+
+function granted(fence: bigint): ClaimOutcome {
+  return { granted: true, fence, validForMs: TRUST_MS };
 }

@@ -7,7 +7,7 @@ import { Connection } from '../connection.ts';
 import type { ConnectionFactory, Row, Statement } from '../driver-connection.ts';
 import { failureOf, gaveUp, notBegun, notSent } from '../failure.ts';
 import { hashText } from './hash.ts';
-import { lockTag, lockTagOf, OURS } from './key-parameters.ts';
+import { OURS } from './key-parameters.ts';
 import { CHANNEL, type Op, statementOf } from './statement.ts';
 
 /**
@@ -47,7 +47,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
 /** Skips the settings that this version of PostgreSQL does not have. */
 const SET = `SELECT set_config(name, setting, false)
 FROM json_each_text($1::text::json) AS wanted (name, setting)
-WHERE name = 'application_name' OR EXISTS (SELECT FROM pg_settings AS known WHERE known.name = wanted.name)`;
+WHERE EXISTS (SELECT FROM pg_settings AS known WHERE known.name = wanted.name)`;
 
 const LOOK = `SELECT pg_backend_pid()::text, hashtextextended($1::text, 0)::text,
   (current_setting('max_locks_per_transaction')::int8 * (current_setting('max_connections')::int8
@@ -59,20 +59,15 @@ const UNUSED = `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' 
 
 const NAME = "SELECT pg_backend_pid()::text, set_config('application_name', $1::text, false)";
 
-const HELD = `SELECT pg_backend_pid()::text, concat_ws(' ', classid, objid, objsubid), mode
-FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted`;
-
 const COUNT = "SELECT pg_backend_pid()::text, count(*)::text FROM pg_locks WHERE locktype = 'advisory'";
 
 export interface SessionOptions {
   readonly clock: Clock;
-  /** The application name of the session; `null`: not known yet. */
-  readonly owner: string | null;
   /** Ends the opening of the session. */
   readonly signal: AbortSignal;
   onNotification(channel: string, payload: string): void;
   /** Called once, when the session has ended and all its locks are lost. */
-  onLost(session: Session, why: StoreError): void;
+  onLost(): void;
 }
 
 /** One connection to the server, and the locks that it has. They are lost when it ends. */
@@ -81,11 +76,9 @@ export class Session {
   readonly capacity: number;
   /** Whether `hashText` computes the same hashes as the server. */
   readonly hashesAlike: boolean;
-  /** How many locks the session has at the server, or has asked for. */
-  locks = 0;
   /** How many claims are granted. */
   holds = 0;
-  isNamed: boolean;
+  isNamed = false;
   readonly #connection: Connection;
   readonly #options: SessionOptions;
   /**
@@ -109,7 +102,6 @@ export class Session {
     this.#options = options;
     this.capacity = capacity;
     this.hashesAlike = hashesAlike;
-    this.isNamed = options.owner !== null;
     this.#batch = new Batch({
       clock: options.clock,
       itemsMax: BATCH_MAX,
@@ -119,7 +111,7 @@ export class Session {
       send: this.#send,
       errors: {
         notSent: gaveUp,
-        noAnswer: () => lost(null),
+        noAnswer: lost,
         failed: failureOf,
       },
     });
@@ -131,22 +123,20 @@ export class Session {
    */
   static async open(factory: ConnectionFactory, options: SessionOptions): Promise<Session> {
     let session: Session | null = null;
-    let isClosed = false;
     const connection = await Connection.open(factory, {
       clock: options.clock,
       signal: options.signal,
       onNotification: (channel, payload) => options.onNotification(channel, payload),
-      onClose(reason) {
-        isClosed = true;
-        if (session !== null) session.#lose(lost(reason));
+      onClose: () => {
+        if (session !== null) session.#lose();
       },
     });
     const stopListening = onAbort(options.signal, () => connection.destroy());
     try {
       if (!connection.isDirect) throw pooled();
-      const { capacity, hashesAlike } = await prepare(connection, options.owner);
+      const { capacity, hashesAlike } = await prepare(connection);
       session = new Session(connection, options, capacity, hashesAlike);
-      if (isClosed) throw lost(null);
+      if (!connection.isOpen) throw lost();
       connection.setKeepAlive(false);
       return session;
     } catch (error) {
@@ -165,9 +155,9 @@ export class Session {
     return this.#isLost;
   }
 
-  /** Shows people whose session it is, where it was opened only to look. */
+  /** Shows people whose session it is. */
   introduce(owner: string | null): void {
-    if (this.isNamed || owner === null) return;
+    if (owner === null) return;
     this.isNamed = true;
     this.run({ text: NAME, values: [owner] }).catch(() => {});
   }
@@ -210,13 +200,13 @@ export class Session {
     await closing;
   }
 
-  #lose(why: StoreError): void {
+  #lose(): void {
     if (this.#isLost) return;
     this.#isLost = true;
     this.#watchdog?.cancel();
     // The server may still answer on it, so it must never be used again.
     this.#connection.destroy();
-    this.#options.onLost(this, why);
+    this.#options.onLost();
     this.#batch.rejectQueued(notSent('the connection was lost'));
   }
 
@@ -248,13 +238,12 @@ export class Session {
       (rows) => {
         settle();
         if (Number.parseInt(rows[0]?.[0] ?? '', 10) === connection.backendId) return rows;
-        const error = otherBackend();
-        this.#lose(error);
-        throw error;
+        this.#lose();
+        throw otherBackend();
       },
       (error: unknown) => {
         settle();
-        if (!connection.isOpen) this.#lose(failureOf(error));
+        if (!connection.isOpen) this.#lose();
         throw error;
       },
     );
@@ -285,44 +274,35 @@ export class Session {
     try {
       await this.#unlock(ops);
     } catch {
-      const unknown = new StoreError(error.message, { cause: error, applied: 'unknown' });
-      this.#lose(unknown);
-      throw unknown;
+      this.#lose();
+      throw new StoreError(error.message, { cause: error, applied: 'unknown' });
     }
     return ops.map(({ do: what }) => (what === 'unlock' || what === 'leave' ? { value: 'u' } : { error }));
   }
 
   /**
-   * Unlocks what these operations may have locked. That affects no other claim: for each key, only
-   * one claim at a time asks.
+   * Unlocks what these operations may have locked; it does no harm where they have not. That affects no
+   * other claim: for each key, only one claim at a time asks.
    */
   async #unlock(ops: readonly Op[]): Promise<void> {
-    const held = new Set((await this.#execute({ text: HELD })).map(([, tag, mode]) => `${tag} ${mode}`));
-    const undo: Op[] = [];
-    for (const op of ops) {
-      if (!('key' in op)) continue;
+    const undo = ops.flatMap((op): Op[] => {
+      if (op.do === 'clock') return [];
       const { key } = op;
-      if (op.do !== 'leave' && held.delete(`${lockTag(key)} ${MODES[op.mode]}`))
-        undo.push({ do: 'unlock', mode: op.mode, key });
+      const leave: Op = { do: 'leave', key };
+      if (op.do === 'leave') return [leave];
+      const unlock: Op = { do: 'unlock', mode: op.mode, key };
       // A lock operation announces only where the session did not share the companion lock before.
-      const isShared = op.do === 'leave' || (op.do === 'lock' && op.announce);
-      if (isShared && held.delete(`${lockTagOf(key.companion)} ShareLock`)) undo.push({ do: 'leave', key });
-    }
+      return op.do === 'lock' && op.announce ? [unlock, leave] : [unlock];
+    });
     if (undo.length > 0) await this.#execute(statementOf(undo));
   }
 }
 
-const MODES = { exclusive: 'ExclusiveLock', shared: 'ShareLock' } as const;
-
-async function prepare(
-  connection: Connection,
-  owner: string | null,
-): Promise<{ capacity: number; hashesAlike: boolean }> {
+async function prepare(connection: Connection): Promise<{ capacity: number; hashesAlike: boolean }> {
   // A pooler that reports the right process id may still give this session to several clients.
   const [unused] = await connection.run({ text: UNUSED });
   if (unused?.[0] !== '0') throw pooled();
-  const name = owner === null ? {} : { application_name: owner };
-  await connection.run({ text: SET, values: [JSON.stringify({ ...SETTINGS, ...name })] });
+  await connection.run({ text: SET, values: [JSON.stringify(SETTINGS)] });
   await connection.run({ text: `LISTEN ${CHANNEL}; LISTEN ${CHANNEL}_${connection.backendId}` });
   const [row] = await connection.run({ text: LOOK, values: [PROBE, OURS] });
   const [backendId, hash, capacity] = row ?? [];
@@ -346,9 +326,8 @@ function otherBackend(): StoreError {
   return new StoreError(message, { applied: 'unknown' });
 }
 
-function lost(reason: Error | null): StoreError {
-  const why = reason === null ? '' : `: ${reason.message}`;
-  return new StoreError(`PostgreSQL: the connection was lost${why}`, { cause: reason, applied: 'unknown' });
+function lost(): StoreError {
+  return new StoreError('PostgreSQL: the connection was lost', { applied: 'unknown' });
 }
 
 function pooled(): UnsupportedError {

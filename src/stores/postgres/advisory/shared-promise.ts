@@ -1,6 +1,6 @@
-import type { StoreError } from '../../../errors.ts';
 import { onAbort } from '../../../util/abort.ts';
 import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
+import { gaveUp } from '../failure.ts';
 
 interface Caller<T> extends Indexed {
   resolve(value: T): void;
@@ -23,18 +23,18 @@ export class SharedPromise<T> {
     );
   }
 
-  /** Settles as the work does, or rejects with `aborted()` when the signal aborts first. */
-  wait(signal: AbortSignal | undefined, aborted: () => StoreError): Promise<T> {
+  /** Settles as the work does, or rejects with `gaveUp()` when the signal aborts first. */
+  wait(signal?: AbortSignal): Promise<T> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) {
-        reject(aborted());
+        reject(gaveUp());
         return;
       }
       const caller: Caller<T> = { resolve, reject, stopListening: () => {} };
       this.#callers.add(caller);
       caller.stopListening = onAbort(signal, () => {
         this.#callers.delete(caller);
-        reject(aborted());
+        reject(gaveUp());
       });
     });
   }

@@ -1,11 +1,12 @@
-import type { Statement } from '../driver-connection.ts';
+import { arrayOf } from '../array.ts';
+import type { Row, Statement } from '../driver-connection.ts';
 import type { LockKey } from './key-parameters.ts';
 
 /**
  * `lock`: try to lock; when refused, and with `announce`, share the companion lock. `unlock`:
  * unlock, and notify the sessions that share the companion lock. `clock`: read the time, for a claim
- * that joins a shared lock of the session. `leave`: stop sharing the companion lock. `ping`: check
- * that the session is alive.
+ * that joins a shared lock of the session, and to check that the session is alive. `leave`: stop sharing
+ * the companion lock.
  */
 export type Op =
   | {
@@ -15,7 +16,7 @@ export type Op =
       readonly announce: boolean;
     }
   | { readonly do: 'unlock'; readonly mode: 'exclusive' | 'shared'; readonly key: LockKey }
-  | { readonly do: 'clock' | 'ping' }
+  | { readonly do: 'clock' }
   | { readonly do: 'leave'; readonly key: LockKey };
 
 export const CHANNEL = 'holdfast_advisory';
@@ -27,6 +28,10 @@ export const CHANNEL = 'holdfast_advisory';
  */
 export function isRefusal(answer: string): boolean {
   return answer === 'r' || answer === 'a';
+}
+
+export function isAnnouncement(answer: string): boolean {
+  return answer === 'a' || answer.startsWith('G');
 }
 
 const call = (name: string): string => `CASE WHEN k IS NULL THEN ${name}(c, o) ELSE ${name}(k) END`;
@@ -61,13 +66,12 @@ const STATEMENT = `SELECT ${FROM}CASE op
   WHEN 'ux' THEN ${unlock(call('pg_advisory_unlock'), 'w', KEY)}
   WHEN 'us' THEN ${unlock(call('pg_advisory_unlock_shared'), 'w', KEY)}
   WHEN 'clock' THEN 'g' || ${NOW}
-  WHEN 'leave' THEN pg_advisory_unlock_shared(w)::text
-  ELSE '' END
+  WHEN 'leave' THEN pg_advisory_unlock_shared(w)::text END
 FROM unnest($1::text::text[], $2::text::int8[], $3::text::int4[], $4::text::int4[], $5::text::int8[])
   AS ops (op, k, c, o, w)`;
 
 /** The statements for a single operation on a 64-bit key: a fifth less work for the server. */
-const ONE: Readonly<Record<string, { readonly name: string; readonly text: string }>> = {
+const ONE: Readonly<Record<string, Statement>> = {
   lx: one('lx', lock(callOne('pg_try_advisory_lock'), '$2::int8')),
   ls: one('ls', lock(callOne('pg_try_advisory_lock_shared'), '$2::int8')),
   ux: one('ux', unlock(callOne('pg_advisory_unlock'), '$2::int8', '$1::int8::text')),
@@ -75,7 +79,7 @@ const ONE: Readonly<Record<string, { readonly name: string; readonly text: strin
 };
 
 /** Made once, because client libraries compare the text with the prepared one. */
-function one(code: string, expression: string): { readonly name: string; readonly text: string } {
+function one(code: string, expression: string): Statement {
   return { name: `holdfast_${code}`, text: `SELECT ${FROM}${expression}` };
 }
 
@@ -83,22 +87,18 @@ export function statementOf(ops: readonly Op[]): Statement {
   const [first] = ops;
   if (ops.length === 1 && first !== undefined && 'mode' in first && first.key.key !== null) {
     const known = ONE[codeOf(first)];
-    if (known !== undefined)
-      return { name: known.name, text: known.text, values: [first.key.key, companionOf(first)] };
+    if (known !== undefined) return { ...known, values: [first.key.key, companionOf(first)] };
   }
   return { name: 'holdfast_advisory', text: STATEMENT, values: valuesOf(ops) };
 }
 
-/** The five columns of the statement, as arrays in PostgreSQL's text format. */
+/** The five columns of the statement. */
 function valuesOf(ops: readonly Op[]): string[] {
-  const columns: string[][] = [[], [], [], [], []];
-  for (const op of ops) {
-    for (const [n, value] of row(op).entries()) columns[n]?.push(value ?? 'NULL');
-  }
-  return columns.map((column) => `{${column.join()}}`);
+  const rows = ops.map(rowOf);
+  return [0, 1, 2, 3, 4].map((n) => arrayOf(rows.map((row) => row[n] ?? null)));
 }
 
-function row(op: Op): readonly (string | null)[] {
+function rowOf(op: Op): Row {
   if (!('key' in op)) return [op.do, null, null, null, null];
   if (op.do === 'leave') return [op.do, null, null, null, op.key.companion];
   const { key, classId, objectId } = op.key;

@@ -1,19 +1,18 @@
 import type { Clock } from '../../../clock.ts';
-import { pause } from '../../../util/backoff.ts';
+import { pause, settlesWithin } from '../../../util/backoff.ts';
 import { type ChannelEvents, ping, type RedisConnection } from '../connection.ts';
 import { NodeReadiness } from './node-readiness.ts';
 import type { ClusterNode, ClusterNodes } from './nodes.ts';
 import { isRenewal } from './open-slot.ts';
 import { PendingReplies } from './pending-replies.ts';
 import { SlotTable } from './slot-table.ts';
-import { CommandSlots, slotOf } from './slots.ts';
+import { slotOf, slotOfCommand } from './slots.ts';
 import { Subscriptions } from './subscriptions.ts';
 
-/** With more redirects of one command than this, the nodes do not agree. */
-const REDIRECTS_MAX = 8;
 /**
- * While a slot is being moved, commands with several keys are tried again this often, with this
- * delay. A slot may stay open for long, so the caller then gets the error.
+ * How often a command is sent again. With more redirects than this, the nodes do not agree. While a
+ * slot is being moved, commands with several keys are tried again with this delay. A slot may stay
+ * open for long, so the caller then gets the error.
  */
 const TRIES_MAX = 8;
 const TRY_AGAIN_MS = 100;
@@ -42,6 +41,13 @@ export interface ClusterMaster {
 
 const REDIRECT = /^(MOVED|ASK) (\d+) (\S+)/;
 
+/** A command, and the slot of its keys. */
+interface Command {
+  readonly slot: number;
+  readonly name: string;
+  readonly args: string[];
+}
+
 /**
  * All connections of a Cluster client to its nodes, as one connection. The node of a command is
  * chosen here, by the replies of the nodes: the libraries handle a dead master differently, and one
@@ -58,7 +64,6 @@ export class ClusterConnection implements RedisConnection {
   readonly #subscriptions: Subscriptions;
   readonly #pendingReplies: PendingReplies;
   readonly #readiness: NodeReadiness;
-  readonly #slots = new CommandSlots();
   /** By slot: resolves when every command that is sent again has its reply. */
   readonly #retries = new Map<number, Promise<void>>();
   #loading: Promise<void> | null = null;
@@ -70,7 +75,7 @@ export class ClusterConnection implements RedisConnection {
     this.#clock = clock;
     this.#readiness = new NodeReadiness(clock);
     this.#pendingReplies = new PendingReplies(clock, () => void this.#loadTable());
-    this.#subscriptions = new Subscriptions(clock, {
+    this.#subscriptions = new Subscriptions({
       masterOf: (slot) => this.#masterOf(slot),
       loadTable: () => this.#loadTable(),
     });
@@ -92,31 +97,21 @@ export class ClusterConnection implements RedisConnection {
     return this.#nodes.isRefused;
   }
 
+  /** Not called back when the table of slots could not be loaded: the caller then asks again. */
   onceReady(callback: () => void): () => void {
-    let isOver = false;
-    const done = (): void => {
-      if (!isOver) callback();
-      isOver = true;
-    };
-    const load = (): void => {
-      if (!this.#nodes.isReady || isOver) done();
-      else void this.#loadTable().then(onLoaded);
-    };
-    const onLoaded = (): void => {
-      if (this.isReady || this.#isLeft) done();
-      else this.#clock.startTimer(LOAD_EVERY_MS, load, AWAITED);
-    };
-    const stopListening = this.#nodes.isReady ? null : this.#nodes.onceReady(load);
-    if (stopListening === null) load();
+    if (!this.#nodes.isReady) return this.#nodes.onceReady(callback);
+    let isCancelled = false;
+    void this.#loadTable().then(() => {
+      if (this.isReady && !isCancelled) callback();
+    });
     return () => {
-      isOver = true;
-      stopListening?.();
+      isCancelled = true;
     };
   }
 
   /** A command of this slot can be sent now, and overtakes none that is being sent again. */
   isSlotReady(slot: number): boolean {
-    if (this.#masterOf(slot)?.connection.isReady !== true || this.#retries.has(slot)) return false;
+    if (this.#masterOf(slot)?.connection?.isReady !== true || this.#retries.has(slot)) return false;
     return !this.#isStuck(slot);
   }
 
@@ -138,21 +133,17 @@ export class ClusterConnection implements RedisConnection {
     }
   }
 
-  /**
-   * Sends to the node that serves the first key. A command without keys goes to any node, or to the
-   * node of the key `beside`.
-   */
+  /** Sends to the node that serves the first key of the command, or the key `beside`. */
   send(name: string, args: string[], beside?: string): Promise<unknown> {
-    const slot = this.#slots.of(name, args, beside);
-    if (slot === null) return this.#sendAny(name, args);
-    const before = this.#retries.get(slot);
-    if (before === undefined) return this.#sendTo(slot, name, args, 0);
-    return before.then(() => this.#sendTo(slot, name, args, 0));
+    const command = { slot: slotOfCommand(name, args, beside), name, args };
+    const before = this.#retries.get(command.slot);
+    if (before === undefined) return this.#sendTo(command, 0);
+    return before.then(() => this.#sendTo(command, 0));
   }
 
   sendYielding(name: string, args: string[]): Promise<unknown> {
-    const node = this.#masterOf(this.#slots.of(name, args) ?? 0);
-    if (node?.connection.isReady === true) ping(node.connection);
+    const connection = this.#masterOf(slotOfCommand(name, args))?.connection;
+    if (connection?.isReady === true) ping(connection);
     return this.send(name, args);
   }
 
@@ -173,14 +164,14 @@ export class ClusterConnection implements RedisConnection {
   async #answering(address: string): Promise<RedisConnection | null> {
     const node = this.#nodes.at(address);
     if (node === null) return null;
-    const connection = await this.#readiness.wait(node.connection);
+    const connection = await this.#readiness.wait(node);
     // A stopped node is connected, and does not reply.
     await this.#within(REPLY_MS, connection.send('ping', []));
     return connection;
   }
 
-  listen(channels: string[], listening: ChannelEvents): { close(): Promise<void> } {
-    return this.#subscriptions.add(channels, slotOf(channels[0] ?? ''), listening);
+  listen(channels: string[], events: ChannelEvents): { close(): void } {
+    return this.#subscriptions.add(channels, slotOf(channels[0] ?? ''), events);
   }
 
   /** The store of each slot calls this. */
@@ -196,19 +187,20 @@ export class ClusterConnection implements RedisConnection {
     return this.#nodes.close();
   }
 
-  #sendTo(slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+  #sendTo(command: Command, tries: number): Promise<unknown> {
+    const { slot, name, args } = command;
     const address = this.#table.addressOf(slot);
-    const node = address === undefined ? null : this.#nodes.at(address);
-    if (address === undefined || node?.connection.isReady !== true) {
+    const connection = this.#masterOf(slot)?.connection;
+    if (address === undefined || connection?.isReady !== true) {
       const reached = this.#reach(slot, tries);
       return this.#inOrder(
         slot,
-        reached.then(() => this.#sendTo(slot, name, args, tries + 1)),
+        reached.then(() => this.#sendTo(command, tries + 1)),
       );
     }
     return new Promise((resolve, reject) => {
       const settle = this.#pendingReplies.add(address, slot, reject);
-      node.connection.send(name, args).then(
+      connection.send(name, args).then(
         (reply) => {
           settle();
           resolve(reply);
@@ -216,7 +208,7 @@ export class ClusterConnection implements RedisConnection {
         (error: unknown) => {
           // A caller whose command was rejected has sent it again since. Following a redirect now
           // would send it twice.
-          if (settle()) resolve(this.#inOrder(slot, this.#onError(error, slot, name, args, tries)));
+          if (settle()) resolve(this.#inOrder(slot, this.#onError(error, command, tries)));
         },
       );
     });
@@ -234,24 +226,19 @@ export class ClusterConnection implements RedisConnection {
     return sending;
   }
 
-  async #onError(
-    error: unknown,
-    slot: number,
-    name: string,
-    args: string[],
-    tries: number,
-  ): Promise<unknown> {
+  async #onError(error: unknown, command: Command, tries: number): Promise<unknown> {
     const message = error instanceof Error ? error.message : '';
     const [, kind, , address = ''] = REDIRECT.exec(message) ?? [];
-    if (kind === 'MOVED' && tries < REDIRECTS_MAX) {
-      if (this.#table.move(slot, address)) this.#onMoved();
+    const mayTry = tries < TRIES_MAX;
+    if (kind === 'MOVED' && mayTry) {
+      if (this.#table.move(command.slot, address)) this.#onMoved();
       void this.#loadTable();
-      return await this.#sendTo(slot, name, args, tries + 1);
+      return await this.#sendTo(command, tries + 1);
     }
-    if (kind === 'ASK' && tries < REDIRECTS_MAX) return await this.#ask(address, slot, name, args, tries);
-    if (message.startsWith('TRYAGAIN') && tries < TRIES_MAX && !isRenewal(args)) {
+    if (kind === 'ASK' && mayTry) return await this.#ask(address, command, tries);
+    if (message.startsWith('TRYAGAIN') && mayTry && !isRenewal(command.args)) {
       await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
-      return await this.#sendTo(slot, name, args, tries + 1);
+      return await this.#sendTo(command, tries + 1);
     }
     if (!message.startsWith('NOSCRIPT')) void this.#loadTable();
     throw error;
@@ -261,29 +248,19 @@ export class ClusterConnection implements RedisConnection {
    * The slot is being moved to that node. Until then, the node accepts a command of the slot only
    * after ASKING.
    */
-  async #ask(address: string, slot: number, name: string, args: string[], tries: number): Promise<unknown> {
+  async #ask(address: string, command: Command, tries: number): Promise<unknown> {
     const node = this.#nodes.at(address);
     if (node === null) {
-      await this.#findMaster(slot, tries);
-      return await this.#sendTo(slot, name, args, tries + 1);
+      await this.#findMaster(command.slot, tries);
+      return await this.#sendTo(command, tries + 1);
     }
-    const connection = await this.#readiness.wait(node.connection);
-    const asking = connection.send('asking', []);
-    asking.catch(() => {});
+    const connection = await this.#readiness.wait(node);
+    connection.send('asking', []).catch(() => {});
     try {
-      return await this.#within(ASKED_REPLY_MS, connection.send(name, args));
+      return await this.#within(ASKED_REPLY_MS, connection.send(command.name, command.args));
     } catch (error) {
-      return await this.#onError(error, slot, name, args, tries + 1);
+      return await this.#onError(error, command, tries + 1);
     }
-  }
-
-  async #sendAny(name: string, args: string[]): Promise<unknown> {
-    const [address] = this.#table.masters();
-    const node = address === undefined ? null : this.#nodes.at(address);
-    const connection =
-      this.#nodes.known().find((each) => each.connection.isReady)?.connection ?? node?.connection;
-    if (connection === undefined) throw new Error('CLUSTERDOWN there is no connection to any node');
-    return await connection.send(name, args);
   }
 
   #masterOf(slot: number): ClusterNode | null {
@@ -296,7 +273,7 @@ export class ClusterConnection implements RedisConnection {
     const node = this.#masterOf(slot);
     if (node === null) return await this.#findMaster(slot, tries);
     try {
-      await this.#readiness.wait(node.connection);
+      await this.#readiness.wait(node);
     } catch (error) {
       // Nothing was sent. The table is loaded, so that the next attempt finds the right node.
       void this.#loadTable();
@@ -306,19 +283,20 @@ export class ClusterConnection implements RedisConnection {
 
   async #findMaster(slot: number, tries: number): Promise<void> {
     this.#nodes.refresh();
-    if (tries >= REDIRECTS_MAX) throw new Error(`CLUSTERDOWN no node is known to serve slot ${slot}`);
+    if (tries >= TRIES_MAX) throw new Error(`CLUSTERDOWN no node is known to serve slot ${slot}`);
     await pause(this.#clock, TRY_AGAIN_MS, AWAITED);
     await this.#loadTable();
   }
 
   /** Loads the table of slots from a node, unless that was done just now. Never rejects. */
   #loadTable(): Promise<void> {
-    const over = (): void => {
-      this.#loading = null;
-    };
     // Most callers do not await this. A failure, for example in the user's `natMap`, must not
     // become an unhandled rejection.
-    this.#loading ??= this.#loadFromAnyNode().then(over, over);
+    this.#loading ??= this.#loadFromAnyNode()
+      .catch(() => {})
+      .finally(() => {
+        this.#loading = null;
+      });
     return this.#loading;
   }
 
@@ -326,15 +304,11 @@ export class ClusterConnection implements RedisConnection {
     const waitMs = this.#loadedAtMs + LOAD_EVERY_MS - this.#clock.monotonicMs();
     if (waitMs > 0) await pause(this.#clock, waitMs, AWAITED);
     this.#loadedAtMs = this.#clock.monotonicMs();
-    const nodes = this.#nodes.known();
+    const isReady = ({ connection }: ClusterNode): number => (connection?.isReady === true ? 1 : 0);
     // Connected nodes come first: a node that is reconnecting may be the dead one.
-    const inOrder = [
-      ...nodes.filter(({ connection }) => connection.isReady),
-      ...nodes.filter(({ connection }) => !connection.isReady),
-    ];
-    for (const node of inOrder) {
+    for (const node of [...this.#nodes.known()].sort((a, b) => isReady(b) - isReady(a))) {
       try {
-        const connection = await this.#readiness.wait(node.connection);
+        const connection = await this.#readiness.wait(node);
         const reply = await this.#within(REPLY_MS, connection.send('cluster', ['slots']));
         if (this.#table.load(reply)) this.#onMoved();
         this.#nodes.refresh();
@@ -351,9 +325,7 @@ export class ClusterConnection implements RedisConnection {
   }
 
   async #within<T>(ms: number, work: Promise<T>): Promise<T> {
-    return await new Promise<T>((resolve, reject) => {
-      const timer = this.#clock.startTimer(ms, () => reject(new Error('no answer in time')));
-      work.then(resolve, reject).finally(() => timer.cancel());
-    });
+    if (!(await settlesWithin(this.#clock, work, ms))) throw new Error('no answer in time');
+    return await work;
   }
 }

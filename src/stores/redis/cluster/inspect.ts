@@ -1,6 +1,6 @@
-import { sendAlone } from '../call.ts';
+import { untilReady } from '../call.ts';
 import type { RedisConnection } from '../connection.ts';
-import { failureOf } from '../failure.ts';
+import { failureOf, noConnection } from '../failure.ts';
 import { locksAmong, scanKeys } from '../inspect.ts';
 import { Keys } from '../keys.ts';
 import type { ReadinessCheck } from '../readiness-check.ts';
@@ -18,31 +18,23 @@ export async function* listCluster(
   namePrefix: string,
   signal?: AbortSignal,
 ): AsyncIterable<string> {
-  // Rejects with the reason when the Cluster cannot be used.
-  await sendAlone(readiness, 'ping', [], signal);
+  await untilReady(readiness, signal ?? readiness.limit());
+  const masters = await connection.servers();
+  if (masters.length === 0) throw failureOf(noConnection(connection));
   const patterns = Keys.clusterPatterns(prefix, namePrefix);
-  const scans = (await connection.servers()).map((node) => keysAt(node, patterns, signal));
+  const scans = masters.map((node) => keysAt(node, patterns, signal));
   const found = await Promise.all(scans).catch((error: unknown) => {
     throw failureOf(error);
   });
-  const names = new Set<string>();
+  const slots = new Map<number, Set<string>>();
   for (const key of found.flat()) {
     const name = Keys.clusterNameIn(prefix, key);
-    if (name !== null) names.add(name);
-  }
-  for (const [slot, inSlot] of bySlot(prefix, names))
-    yield* await locksAmong(readiness, new Keys(prefix, tagOf(slot)), inSlot, signal);
-}
-
-function bySlot(prefix: string, names: Iterable<string>): Map<number, string[]> {
-  const slots = new Map<number, string[]>();
-  for (const name of names) {
+    if (name === null) continue;
     const slot = slotOf(prefix + name);
-    const same = slots.get(slot);
-    if (same === undefined) slots.set(slot, [name]);
-    else same.push(name);
+    slots.set(slot, (slots.get(slot) ?? new Set()).add(name));
   }
-  return slots;
+  for (const [slot, names] of slots)
+    yield* await locksAmong(readiness, new Keys(prefix, tagOf(slot)), [...names], signal);
 }
 
 async function keysAt(

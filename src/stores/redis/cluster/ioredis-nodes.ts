@@ -1,5 +1,5 @@
 import { UnsupportedError } from '../../../errors.ts';
-import type { Corkable, RedisConnection } from '../connection.ts';
+import type { Corkable } from '../connection.ts';
 import { endHelpers, IOREDIS_CLOSED, type IoredisClient, IoredisConnection } from '../ioredis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
 import { unrefIoredis } from '../unref.ts';
@@ -35,9 +35,9 @@ const ENDED = new Set(['end', 'close']);
 type Mapped = { readonly host: string; readonly port: number } | null | undefined;
 
 export class IoredisNodes extends ObservedClient<IoredisCluster> implements ClusterNodes {
-  readonly #made = new WeakMap<IoredisNode, ClusterNode>();
+  readonly #made = new WeakMap<IoredisNode, NodeConnection>();
   /** By address, since every command looks its node up. */
-  readonly #byAddress = new Map<string, IoredisNode>();
+  readonly #byAddress = new Map<string, NodeConnection>();
 
   constructor(cluster: IoredisCluster) {
     // The connections would put it before our keys, after the Cluster's own prefix.
@@ -69,24 +69,22 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
     return stop;
   }
 
-  known(): readonly ClusterNode[] {
-    return this.client.nodes('all').map((node) => this.#nodeOf(node));
+  known(): readonly NodeConnection[] {
+    return this.client.nodes('all').map((client) => {
+      const node = this.#made.get(client) ?? new NodeConnection(client);
+      this.#made.set(client, node);
+      return node;
+    });
   }
 
   at(address: string): ClusterNode | null {
     const before = this.#byAddress.get(address);
     // A connection that has ended is never used again: the client makes another.
-    if (before !== undefined && before.status !== 'end') return this.#nodeOf(before);
+    if (before !== undefined && before.closedReason === null) return before;
     const wanted = this.#mapped(address);
-    const found = this.client
-      .nodes('all')
-      .find(({ options }) => `${options.host}:${options.port}` === wanted);
-    if (found === undefined) {
-      this.#byAddress.delete(address);
-      return null;
-    }
-    this.#byAddress.set(address, found);
-    return this.#nodeOf(found);
+    const found = this.known().find((node) => node.address === wanted);
+    if (found !== undefined) this.#byAddress.set(address, found);
+    return found ?? null;
   }
 
   refresh(): void {
@@ -95,7 +93,7 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
 
   override leave(): void {
     super.leave();
-    for (const node of this.client.nodes('all')) this.#made.get(node)?.connection.leave();
+    for (const node of this.known()) node.leave();
   }
 
   async close(): Promise<void> {
@@ -118,18 +116,6 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
       typeof natMap === 'function' ? natMap(address) : (natMap as Record<string, Mapped>)[address];
     return found === null || found === undefined ? address : `${found.host}:${found.port}`;
   }
-
-  #nodeOf(node: IoredisNode): ClusterNode {
-    let made = this.#made.get(node);
-    if (made === undefined) {
-      made = {
-        connection: gathering(node, new IoredisConnection(node)),
-        subscriber: (events) => new IoredisSubscriber(node, events),
-      };
-      this.#made.set(node, made);
-    }
-    return made;
-  }
 }
 
 /** Calls in one packet at most, so that the node works on some while we write the others. */
@@ -139,28 +125,47 @@ const PACKET_MAX = 32;
  * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by itself.
  * The calls of one tick to one node leave as one packet.
  */
-function gathering(node: IoredisNode, connection: RedisConnection): RedisConnection {
-  let sent = 0;
-  let gathered: Corkable | null = null;
-  const end = (): void => {
-    gathered?.uncork?.();
-    gathered = null;
-    sent = 0;
+class NodeConnection extends IoredisConnection implements ClusterNode {
+  readonly connection = this;
+  readonly #node: IoredisNode;
+  #sent = 0;
+  #gathered: Corkable | null = null;
+  readonly #onTickEnd = (): void => {
+    this.#gathered?.uncork?.();
+    this.#gathered = null;
+    this.#sent = 0;
   };
-  const { send } = connection;
-  connection.send = (name, args) => {
-    if (sent === 0) {
-      gathered = (node as { readonly stream?: Corkable | null }).stream ?? null;
-      gathered?.cork?.();
-      process.nextTick(end);
-    } else if (sent % PACKET_MAX === 0) {
-      gathered?.uncork?.();
-      gathered?.cork?.();
+
+  constructor(node: IoredisNode) {
+    super(node);
+    this.#node = node;
+  }
+
+  get address(): string {
+    const { host, port } = this.#node.options;
+    return `${host}:${port}`;
+  }
+
+  async connect(): Promise<this> {
+    return this;
+  }
+
+  subscriber(events: SubscriberEvents): Subscriber {
+    return new IoredisSubscriber(this.#node, events);
+  }
+
+  override send(name: string, args: string[]): Promise<unknown> {
+    if (this.#sent === 0) {
+      this.#gathered = (this.#node as { readonly stream?: Corkable | null }).stream ?? null;
+      this.#gathered?.cork?.();
+      process.nextTick(this.#onTickEnd);
+    } else if (this.#sent % PACKET_MAX === 0) {
+      this.#gathered?.uncork?.();
+      this.#gathered?.cork?.();
     }
-    sent += 1;
-    return send.call(connection, name, args);
-  };
-  return connection;
+    this.#sent += 1;
+    return super.send(name, args);
+  }
 }
 
 class IoredisSubscriber implements Subscriber {

@@ -28,12 +28,12 @@ export interface NodeRedisCluster extends ClientEvents {
 
 export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements ClusterNodes {
   readonly keyPrefix = '';
-  readonly #made = new Map<string, { node: NodeRedisShardNode; made: ClusterNode }>();
+  readonly #made = new WeakMap<NodeRedisShardNode, LazyNode>();
   /**
    * Our connections to nodes that the client does not know, such as a replica that has become a
    * master. The client looks for new nodes only after a redirect of one of its own commands.
    */
-  readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: ClusterNode }>();
+  readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: LazyNode }>();
 
   constructor(cluster: NodeRedisCluster) {
     super(cluster, { ready: 'connect', ended: ['disconnect', 'error'] });
@@ -59,10 +59,8 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   at(address: string): ClusterNode | null {
     const node = this.client.nodeByAddress.get(address);
     if (node === undefined) return this.#ownNode(address);
-    const before = this.#made.get(address);
-    if (before?.node === node) return before.made;
-    const made = this.#nodeOf(() => this.#clientOf(node));
-    this.#made.set(address, { node, made });
+    const made = this.#made.get(node) ?? new LazyNode(() => this.#clientOf(node), this.errors);
+    this.#made.set(node, made);
     return made;
   }
 
@@ -71,12 +69,14 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
 
   override leave(): void {
     super.leave();
-    for (const { made } of [...this.#made.values(), ...this.#own.values()]) made.connection.leave();
-    for (const { own } of this.#own.values())
+    for (const node of this.client.nodeByAddress.values()) this.#made.get(node)?.connection?.leave();
+    for (const { own, made } of this.#own.values()) {
+      made.connection?.leave();
       own.then(
         (each) => each.end(),
         () => {},
       );
+    }
     this.#own.clear();
   }
 
@@ -93,13 +93,6 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
     return (await this.client.nodeClient(node as never)) as NodeRedisNode;
   }
 
-  #nodeOf(open: () => Promise<NodeRedisNode>): ClusterNode {
-    return {
-      connection: new LazyConnection(open, this.errors),
-      subscriber: (events) => new NodeRedisSubscriber(open, events),
-    };
-  }
-
   #ownNode(address: string): ClusterNode | null {
     const before = this.#own.get(address);
     if (before !== undefined) return before.made;
@@ -107,7 +100,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
     if (model === undefined || !this.client.isOpen) return null;
     const own = this.#connect(model, address);
     own.catch(() => this.#own.delete(address));
-    const made = this.#nodeOf(async () => (await own).client);
+    const made = new LazyNode(async () => (await own).client, this.errors);
     this.#own.set(address, { own, made });
     return made;
   }
@@ -124,81 +117,44 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
 }
 
 /** The client connects to a node when the node is first used, and may replace that connection. */
-class LazyConnection implements RedisConnection {
-  readonly keyPrefix = '';
-  readonly breaks = 0;
-  readonly closedReason = null;
+class LazyNode implements ClusterNode {
   readonly #open: () => Promise<NodeRedisNode>;
-  /** Those of the whole Cluster client: before the node is connected there are no others. */
   readonly #errors: ConnectionErrors;
   #client: NodeRedisNode | null = null;
-  #connection: RedisConnection | null = null;
+  connection: RedisConnection | null = null;
 
+  /** `errors`: those of the whole Cluster client. Before the node is connected there are no others. */
   constructor(open: () => Promise<NodeRedisNode>, errors: ConnectionErrors) {
     this.#open = open;
     this.#errors = errors;
   }
 
   get lastError(): Error | null {
-    return this.#connection?.lastError ?? this.#errors.last;
+    return this.connection?.lastError ?? this.#errors.last;
   }
 
-  get isRefused(): boolean {
-    return this.#connection?.isRefused ?? this.#errors.isRefused;
+  async connect(): Promise<RedisConnection> {
+    const client = await this.#open();
+    if (this.connection !== null && client === this.#client) return this.connection;
+    this.#client = client;
+    this.connection?.leave();
+    this.connection = new NodeRedisConnection(client);
+    return this.connection;
   }
 
-  get isReady(): boolean {
-    return this.#client?.isReady === true;
+  subscriber(events: SubscriberEvents): Subscriber {
+    return new NodeRedisSubscriber(this.#open, events);
   }
-
-  onceReady(callback: () => void): () => void {
-    let stop: (() => void) | null = () => {};
-    this.#open().then(
-      (client) => {
-        if (stop === null) return;
-        if (client !== this.#client) {
-          this.#client = client;
-          this.#connection?.leave();
-          this.#connection = new NodeRedisConnection(client);
-        }
-        if (client.isReady) callback();
-        else stop = this.#connection?.onceReady(callback) ?? stop;
-      },
-      () => callback(),
-    );
-    return () => {
-      stop?.();
-      stop = null;
-    };
-  }
-
-  send(name: string, args: string[]): Promise<unknown> {
-    if (this.#connection === null) return Promise.reject(new Error('There is no connection to this node'));
-    return this.#connection.send(name, args);
-  }
-
-  listen(): never {
-    throw new Error('In a Cluster, channels are subscribed to over a subscriber of the node');
-  }
-
-  leave(): void {
-    this.#connection?.leave();
-    this.#connection = null;
-    this.#client = null;
-  }
-
-  async close(): Promise<void> {}
 }
 
 class NodeRedisSubscriber implements Subscriber {
   readonly #events: SubscriberEvents;
   readonly #client: Promise<NodeRedisNode>;
-  #isOver = false;
 
   constructor(open: () => Promise<NodeRedisNode>, events: SubscriberEvents) {
     this.#events = events;
     this.#client = this.#connect(open);
-    this.#client.catch(() => this.#end());
+    this.#client.catch(() => events.onEnd());
   }
 
   async subscribe(channel: string): Promise<void> {
@@ -207,31 +163,17 @@ class NodeRedisSubscriber implements Subscriber {
   }
 
   close(): void {
-    this.#isOver = true;
-    this.#client.then(destroyQuietly, () => {});
+    this.#client.then(OwnClient.end, () => {});
   }
 
   async #connect(open: () => Promise<NodeRedisNode>): Promise<NodeRedisNode> {
     const node = await open();
     const socket = { ...node.options?.socket, reconnectStrategy: false };
     const client = unrefNodeRedis(node.duplicate({ socket, readonly: false }));
-    for (const event of ['error', 'end']) client.on(event, () => this.#end());
-    // The slot has moved to another node.
-    client.on('server-sunsubscribe', () => this.#end());
-    client.on('sharded-channel-moved', () => this.#end());
+    // The last two: the slot has moved to another node.
+    for (const event of ['error', 'end', 'server-sunsubscribe', 'sharded-channel-moved'])
+      client.on(event, () => this.#events.onEnd());
     await client.connect();
-    if (this.#isOver) destroyQuietly(client);
     return client;
   }
-
-  #end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#client.then(destroyQuietly, () => {});
-    this.#events.onEnd();
-  }
-}
-
-function destroyQuietly(client: NodeRedisNode): void {
-  if (client.isOpen) client.destroy();
 }

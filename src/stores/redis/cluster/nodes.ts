@@ -3,7 +3,7 @@ import type { RedisConnection } from '../connection.ts';
 /** Events of a subscriber's connection. */
 export interface SubscriberEvents {
   onMessage(channel: string, message: string): void;
-  /** The connection is gone for good, and another one has to be made. */
+  /** The connection is gone for good, and another one has to be made. It may be called again. */
   onEnd(): void;
 }
 
@@ -14,9 +14,14 @@ export interface Subscriber {
   close(): void;
 }
 
-/** One node of a Cluster, and the connection that the client has to it. */
+/** One node of a Cluster. */
 export interface ClusterNode {
-  readonly connection: RedisConnection;
+  /** The connection that the client has to it; `null` before `connect`. */
+  readonly connection: RedisConnection | null;
+  /** The last error of that connection, or of the client. */
+  readonly lastError: Error | null;
+  /** Resolves to the connection, which may not be ready yet. The client may have replaced it. */
+  connect(): Promise<RedisConnection>;
   subscriber(events: SubscriberEvents): Subscriber;
 }
 

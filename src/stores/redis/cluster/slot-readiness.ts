@@ -27,23 +27,14 @@ export class SlotReadiness extends ReadinessCheck {
   }
 
   override whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
-    let isOver = false;
-    const done = (refusal: HoldfastError | null): void => {
-      if (!isOver) callback(refusal);
-      isOver = true;
-    };
-    const stop = this.#cluster.whenReady((refusal) => {
-      if (refusal !== null || isOver) done(refusal);
+    return this.#cluster.whenReady((refusal) => {
+      if (refusal !== null) callback(refusal);
       else
         this.#connection.whenSlotReady(this.#slot).then(
-          () => done(null),
-          (error: unknown) => done(failureOf(error)),
+          () => callback(null),
+          (error: unknown) => callback(failureOf(error)),
         );
     });
-    return () => {
-      isOver = true;
-      stop();
-    };
   }
 
   override assertNotClosed(): void {

@@ -3,11 +3,7 @@ import { SLOTS } from './slots.ts';
 /** Which node serves which slot, as the nodes last reported it. */
 export class SlotTable {
   readonly #addresses = new Array<string | undefined>(SLOTS).fill(undefined);
-  #isLoaded = false;
-
-  get isLoaded(): boolean {
-    return this.#isLoaded;
-  }
+  isLoaded = false;
 
   addressOf(slot: number): string | undefined {
     return this.#addresses[slot];
@@ -40,7 +36,7 @@ export class SlotTable {
         if (this.move(slot, `${host}:${port}`)) hasChanged = true;
       }
     }
-    this.#isLoaded = true;
+    this.isLoaded = true;
     return hasChanged;
   }
 }

@@ -51,29 +51,8 @@ export function tagOf(slot: number): string {
   }
 }
 
-/**
- * The slots of commands. They are remembered: the first key of almost every command is the counter
- * of a slot, so there are few different ones.
- */
-export class CommandSlots {
-  readonly #known = new Map<string, number>();
-
-  /** By the first key of the command, or by the key `beside`; `null` for a command without keys. */
-  of(name: string, args: readonly string[], beside?: string): number | null {
-    const key = beside ?? firstKey(name, args);
-    if (key === undefined) return null;
-    let slot = this.#known.get(key);
-    if (slot === undefined) {
-      if (this.#known.size === SLOTS) this.#known.clear();
-      slot = slotOf(key);
-      this.#known.set(key, slot);
-    }
-    return slot;
-  }
-}
-
-/** For the commands that the stores send. */
-function firstKey(name: string, args: readonly string[]): string | undefined {
-  if (name === 'evalsha' || name === 'eval') return args[2];
-  return name === 'zrem' || name === 'pexpire' ? args[0] : undefined;
+/** Of a command that the stores send: by its first key or channel, or by the key `beside`. */
+export function slotOfCommand(name: string, args: readonly string[], beside?: string): number {
+  const first = name === 'evalsha' || name === 'eval' ? args[2] : args[0];
+  return slotOf(beside ?? first ?? '');
 }

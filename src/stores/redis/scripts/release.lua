@@ -10,13 +10,9 @@
 local one = not KEYS[5] and ARGV[1]
 if one then
   local value = redis.call('GET', KEYS[2])
-  if not value then
-    if redis.call('EXISTS', KEYS[3]) == 0 then
-      redis.pcall('HDEL', KEYS[4], one)
-      return 0
-    end
   -- A fence and a space come before the id. Any other value belongs to another program.
-  elseif string.sub(value, FENCE_END, FENCE_END) == ' ' and string.match(value, '^%d+ (.+)$') == one then
+  if value and string.sub(value, FENCE_END, FENCE_END) == ' '
+    and string.match(value, '^%d+ (.+)$') == one then
     if redis.call('EXISTS', KEYS[3]) == 0 then return redis.call('DEL', KEYS[2]) end
     local next = redis.call('ZRANGEBYSCORE', KEYS[3], WAITING_MIN, WAITING_MAX, 'LIMIT', 0, 1)[1]
     local entry = next and redis.call('HGET', KEYS[4], next)

@@ -15,24 +15,6 @@
 -- this, the node takes its own time instead.
 local BEHIND_US = SECOND_US
 
--- The most frequent call is one exclusive claim without a note, on a free lock. It is handled
--- before anything else is defined.
-if #KEYS == 4 and #ARGV == 1 and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
-  local ttl, proposed, id = string.match(ARGV[1], '^x (%d+) (%d+) (.+)$')
-  if ttl then
-    local time = redis.call('TIME')
-    local nowUs = time[1] * SECOND_US + time[2]
-    -- FENCE_MIN, in case all clocks have lost the time.
-    local least = (redis.call('GET', KEYS[1]) or 0) + 1
-    local fence = math.max(least, tonumber(proposed), nowUs - BEHIND_US, FENCE_MIN)
-    local text = string.format('%.0f', fence)
-    local mark = math.abs(fence - nowUs) > FENCE_APART_US and '@' .. string.format('%.0f', nowUs) or ''
-    redis.call('SET', KEYS[2], text .. mark .. ' ' .. id, 'PX', ttl)
-    redis.call('SET', KEYS[1], text)
-    return 'g ' .. text
-  end
-end
-
 -- @include ../../redis/scripts/clock.lua
 -- @include ../../redis/scripts/value.lua
 -- @include ../../redis/scripts/entry.lua
