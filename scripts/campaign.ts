@@ -16,7 +16,7 @@ import { PLANTED, RIGHT, runPlanted } from '../test/support/torture/planted.ts';
 import { torture } from '../test/support/torture/torture.ts';
 
 const USAGE = `npm run campaign -- torture [--minutes 60] [--store NAME | all] [--seed N]
-    [--locks 3] [--tasks 3] [--verbose]
+    [--locks 3] [--tasks 3] [--holds N] [--verbose]
 npm run campaign -- outage [--minutes 5] [--store NAME | all]
 npm run campaign -- killed-holders [--deaths 100] [--store NAME | all] [--seed N]
 npm run campaign -- planted [--minutes 1] [--runs 10] [--parallel 2] [--adapter NAME] [--seed N]
@@ -43,6 +43,8 @@ interface Campaign {
   /** Shared by the workers of a torture, and of each of them. More of both make more holds. */
   readonly locks: number | undefined;
   readonly tasks: number | undefined;
+  /** A torture with fewer goes on for up to as long again. */
+  readonly holds: number | undefined;
   /** Of every planted adapter, and of the right one. */
   readonly runs: number;
   readonly parallel: number;
@@ -70,7 +72,15 @@ async function withScript<T>(script: string, use: (file: string) => Promise<T>):
   }
 }
 
-async function runTorture({ minutes, kinds, seed, locks, tasks, isVerbose }: Campaign): Promise<boolean> {
+async function runTorture({
+  minutes,
+  kinds,
+  seed,
+  locks,
+  tasks,
+  holds,
+  isVerbose,
+}: Campaign): Promise<boolean> {
   const verdicts: string[] = [];
   await withScript('test/support/torture/worker.ts', async (script) => {
     for (const kind of kinds) {
@@ -81,7 +91,9 @@ async function runTorture({ minutes, kinds, seed, locks, tasks, isVerbose }: Cam
         script,
         locks,
         tasks,
+        holds,
         forMs: minutes * 60_000,
+        patienceMs: holds === undefined ? undefined : minutes * 60_000,
         report: log,
         ...(isVerbose ? { log: (text: string) => log(`${kind}: ${text}`) } : {}),
       });
@@ -199,6 +211,7 @@ function parse(): { what: string; campaign: Campaign } | null {
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
       locks: { type: 'string' },
       tasks: { type: 'string' },
+      holds: { type: 'string' },
       verbose: { type: 'boolean', default: false },
       runs: { type: 'string', default: '10' },
       parallel: { type: 'string', default: '2' },
@@ -220,6 +233,7 @@ function parse(): { what: string; campaign: Campaign } | null {
     ahead: Number(values.ahead),
     locks: values.locks === undefined ? undefined : Number(values.locks),
     tasks: values.tasks === undefined ? undefined : Number(values.tasks),
+    holds: values.holds === undefined ? undefined : Number(values.holds),
   };
   return { what, campaign: { minutes, kinds, isVerbose, adapter, ...counts } };
 }

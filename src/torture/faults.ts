@@ -9,8 +9,11 @@ import type { Worker, WorkerPool } from './worker-pool.ts';
 
 const KILL_FREE_MS = 4_000;
 const HOLDER_MS = 1_000;
-/** Injected twice as often, because they reveal most bugs of lock libraries. */
-const OFTEN: ReadonlySet<string> = new Set(['stop', 'late-reply']);
+/**
+ * How often a fault is injected, where others are injected once. These reveal most bugs of lock
+ * libraries, or reveal one only when another process holds the lock at that moment.
+ */
+const TIMES: Readonly<Record<string, number>> = { stop: 2, clock: 2, 'late-reply': 5 };
 
 /** Faults of a worker process. */
 export const PROCESS_FAULTS = ['kill', 'stop', 'clock'] as const;
@@ -117,11 +120,13 @@ export class Faults {
     }
   }
 
-  /** Every kind once in a random order, then all again in another order. */
+  /** Every kind as often as it should be, in a random order, then all again in another order. */
   #next(): string | undefined {
     const { kinds, random } = this.#options;
     if (this.#upcoming.length === 0)
-      this.#upcoming = [...kinds, ...kinds.filter((kind) => OFTEN.has(kind))].sort(() => random() - 0.5);
+      this.#upcoming = kinds
+        .flatMap((kind) => Array<string>(TIMES[kind] ?? 1).fill(kind))
+        .sort(() => random() - 0.5);
     return this.#upcoming.pop();
   }
 
@@ -177,7 +182,13 @@ export class Faults {
     worker.isStopped = false;
   }
 
+  /** Replies come late at two workers at once: few of them belong to a grant. */
   #failLink(kind: string): Promise<void> | null {
+    const failing = [this.#failLinkOfOne(kind), kind === 'late-reply' ? this.#failLinkOfOne(kind) : null];
+    return failing[0] === null ? null : Promise.all(failing).then(() => {});
+  }
+
+  #failLinkOfOne(kind: string): Promise<void> | null {
     const { slots, random } = this.#options;
     if (this.#busySlots.size >= slots.length - 1) return null;
     const free = slots.filter(

@@ -17,7 +17,9 @@ export interface TortureOptions {
   /** A planted defect: `no-deadline`, `silent-exit`, `idle`. */
   readonly plant?: string | undefined;
   /** How much longer it may run on a busy machine until it has done enough; a minute unless set. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
+  /** A run with fewer holds does not count; one a second unless set. */
+  readonly holds?: number | undefined;
   /** Every kind that the store can have unless set. */
   readonly faults?: readonly FaultKind[];
   /** How many locks the workers share, and how many tasks each of them has; 3 unless set. */
@@ -223,7 +225,7 @@ class Torture {
   }
 
   #missing(faults: Faults): string[] {
-    const wanted = Math.ceil((this.#options.forMs / 1_000) * HOLDS_PER_SECOND);
+    const wanted = this.#options.holds ?? Math.ceil((this.#options.forMs / 1_000) * HOLDS_PER_SECOND);
     const unmade = this.#kinds.filter((kind) => faults.counts[kind] === undefined);
     return [
       ...(this.#workers.holds < wanted ? [`${this.#workers.holds} holds, ${wanted} wanted`] : []),
