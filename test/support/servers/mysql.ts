@@ -1,7 +1,7 @@
 import mysql from 'mysql2/promise';
 import { type MysqlOptions, mysqlRecipe } from '../../../src/torture/servers/mysql.ts';
 import { type Server, startOwnServer, startServer } from '../../../src/torture/servers/server.ts';
-import { sqlServerHelp } from './sql-server.ts';
+import { CONNECT_MS, sqlServerHelp } from './sql-server.ts';
 
 /** A MariaDB of our own. */
 export interface MysqlServer extends Server {
@@ -14,7 +14,7 @@ export interface MysqlServer extends Server {
 }
 
 async function runOnce<Row>(url: string, text: string, values: readonly unknown[] = []): Promise<Row[]> {
-  const connection = await mysql.createConnection({ uri: url, connectTimeout: 5_000 });
+  const connection = await mysql.createConnection({ uri: url, connectTimeout: CONNECT_MS });
   connection.on('error', () => {});
   try {
     const [rows] = await connection.query(text, [...values]);

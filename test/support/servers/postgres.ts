@@ -3,7 +3,7 @@ import pg from 'pg';
 import { findProgram } from '../../../src/torture/servers/find.ts';
 import { type PostgresOptions, postgresRecipe } from '../../../src/torture/servers/postgres.ts';
 import { type Server, startOwnServer, startServer } from '../../../src/torture/servers/server.ts';
-import { sqlServerHelp } from './sql-server.ts';
+import { CONNECT_MS, sqlServerHelp } from './sql-server.ts';
 
 /** A PostgreSQL of our own. */
 export interface PostgresServer extends Server {
@@ -27,7 +27,7 @@ async function runOnce<Row extends pg.QueryResultRow>(
   text: string,
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS });
   client.on('error', () => {});
   try {
     await client.connect();

@@ -1,5 +1,8 @@
 import type { Server } from '../../../src/torture/servers/server.ts';
 
+/** Bundlers and compilers in the process of a test block its event loop for seconds. */
+export const CONNECT_MS = 30_000;
+
 export interface SqlServerHelp {
   /** Resolves to the URL of a new, empty database. */
   createDatabase(): Promise<string>;
