@@ -272,7 +272,7 @@ class StoreLocks implements Locks {
     const core = this.#core;
     core.refuseNew();
     const stopped = Promise.allSettled([...core.stoppables].map((each) => each.stop({ drainMs })));
-    await this.#until(() => core.renewals.isEmpty, drainMs);
+    await this.#until(() => core.renewals.holds.length === 0, drainMs);
     for (const held of core.renewals.holds) held.interrupt('closed');
     void this.releaseAll();
     // Those releases, and what is left in the background gets one command's time, no more: the

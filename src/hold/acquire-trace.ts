@@ -61,7 +61,6 @@ export function inTrace<T>(trace: AcquireTrace, run: () => T): T {
   return result;
 }
 
-/** Reports the end. */
 export function endTrace(core: Core, trace: AcquireTrace): void {
   for (const observer of core.acquireObservers) callListener('acquire', observer.end, trace);
   if (!CHANNEL.hasSubscribers) return;

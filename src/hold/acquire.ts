@@ -10,7 +10,6 @@ import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace }
 import { HeldClaim } from './held-claim.ts';
 import { type ArrivedGrant, Wait } from './wait.ts';
 
-/** What a caller asks for: the lock, the mode and the options. */
 export interface AcquireRequest {
   readonly name: string;
   readonly mode: Mode;
@@ -181,7 +180,6 @@ class Attempt implements Waiter {
     else this.#core.renewals.renewNow(this.#held);
   }
 
-  /** What is left of `waitMs`. */
   leftMs(): number {
     return this.#request.settings.waitMs - this.#elapsedMs(this.#request.startedMs);
   }
@@ -197,7 +195,6 @@ class Attempt implements Waiter {
     this.#core.emit('waiting', this.#ref, { waitMs: this.#request.settings.waitMs });
   }
 
-  /** Sends one claim request. */
   claim(): Promise<ClaimOutcome> {
     const { claims, clock, record, store } = this.#core;
     const { mode, settings } = this.#request;
@@ -265,10 +262,7 @@ class Attempt implements Waiter {
     return null;
   }
 
-  /**
-   * Makes a hold of a grant whose validity counts from `sent`. `null` when the grant came too late
-   * to be trusted.
-   */
+  /** A hold of a grant that is valid from `sent` on. `null` when it came too late to be trusted. */
   #accept({ fence, validForMs }: PushedGrant, sent: Instant): HeldClaim | null {
     const core = this.#core;
     const { mode, settings, detached } = this.#request;

@@ -103,10 +103,7 @@ export class CleanUp {
     });
   }
 
-  /**
-   * While the store fails, a few tries probe whether it is back; the first answer lets all others be
-   * tried.
-   */
+  /** While the store fails, a few tries probe it. The first answer lets all others be tried. */
   #retryFailed(): void {
     if (this.#failed.size === 0) return;
     const nowMs = this.#core.clock.monotonicMs();

@@ -12,10 +12,7 @@ export interface TtlCommand {
 export class Deadline {
   /** The last confirmed command, with the time that the store has granted. */
   confirmed: TtlCommand;
-  /**
-   * The shortest TTL of the commands of unknown outcome that were sent before that one: the store may
-   * still execute them, after it.
-   */
+  /** The shortest TTL of earlier commands of unknown outcome: the store may yet execute them. */
   leastMs = FOREVER_MS;
   /** When the trust ends by each clock. The earlier of the two counts. */
   end!: Instant;
@@ -57,16 +54,12 @@ export class Deadline {
     return command;
   }
 
-  /** The command had no effect. */
   onRefused(command: TtlCommand): void {
     this.#unanswered = this.#unanswered.filter((each) => each !== command);
     this.move();
   }
 
-  /**
-   * An earlier command whose answer will never be known may still be executed: trust the claim for no
-   * longer than its TTL.
-   */
+  /** The store may yet execute an earlier command with this TTL, whose answer will never be known. */
   limitTo(ttlMs: number): void {
     if (this.#hasTtl) this.leastMs = Math.min(this.leastMs, ttlMs);
     this.move();
@@ -87,7 +80,6 @@ export class Deadline {
     return isLast;
   }
 
-  /** Something has changed that the end depends on. */
   protected move(): void {
     let monotonicMs = FOREVER_MS;
     let wallMs = FOREVER_MS;

@@ -8,7 +8,6 @@ import { pause } from '../util/backoff.ts';
 import { isUnknown } from '../util/error-code.ts';
 import { isRetryable, TRY_MS } from './clean-up.ts';
 import type { Deadline } from './deadline.ts';
-import type { Renewal } from './renewals.ts';
 
 /** How long a release is retried before its caller gets the failure, and the pause between tries. */
 const RELEASE_MS = 5_000;
@@ -25,7 +24,6 @@ type State = 'held' | 'releasing' | 'released' | 'lost';
  */
 export class HeldClaim {
   readonly ref: ClaimRef;
-  /** What the caller asked for. */
   readonly settings: Settings;
   readonly fence: bigint;
   /** On a session store always true: a session has to be confirmed, however long the hold lasts. */
@@ -34,8 +32,16 @@ export class HeldClaim {
   ttlMs: number;
   /** How long after the grant the hold ends, whatever the store says. */
   capMs: number;
-  /** Set and used by `renewals.ts` only. */
-  renewal!: Renewal;
+  /** From here to `isCheckDue`: set and used by `renewals.ts` only. */
+  index = 0;
+  /** The time of the next renewal or retry, and the interval that led to it. */
+  dueAtMs = FOREVER_MS;
+  everyMs = 0;
+  deadlineAtMs = FOREVER_MS;
+  /** The pending renewal. There is one at a time, so that answers come in the order of sending. */
+  renewing: Promise<void> | null = null;
+  /** The store is asked once more when the pending renewal has ended. */
+  isCheckDue = false;
   readonly #core: Core;
   readonly #grantedAt: Instant;
   #state: State = 'held';
@@ -101,7 +107,6 @@ export class HeldClaim {
     return this.#controller.signal;
   }
 
-  /** Why the hold is over. */
   get reason(): HoldLostError {
     return this.#error ?? new HoldLostError(this.ref.name, this.fence, 'released');
   }
@@ -115,15 +120,18 @@ export class HeldClaim {
     return false;
   }
 
-  /** Throws when the hold cannot be trusted at this instant. */
   assertHeld(): void {
     if (!this.checkDeadline() || this.#error !== null) throw this.reason;
   }
 
-  /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
+  /**
+   * The user extended the hold. On a session store that moves the end of one with `renew: false`.
+   * Throws when the hold was lost meanwhile.
+   */
   onExtended(ttlMs: number): void {
     this.ttlMs = ttlMs;
     this.#endUnrenewed(this.heldForMs + ttlMs);
+    this.assertHeld();
   }
 
   /** A session store has no TTLs: there the core itself ends a hold with `renew: false`. */
@@ -149,10 +157,7 @@ export class HeldClaim {
     if (this.#isSession) this.#removeInBackground();
   }
 
-  /**
-   * The error names the stall when the loss was caused by a blocked event loop, which sends no
-   * renewals.
-   */
+  /** Names the stall when the loss was caused by a blocked event loop, which sends no renewals. */
   #lossError(how: LossReason): HoldLostError {
     const blockedMs = how === 'expired' ? this.#core.renewals.stalls.report(this) : 0;
     const stall = blockedMs > 0 ? { blockedMs, ttlMs: this.ttlMs } : undefined;

@@ -65,7 +65,6 @@ function toJSON(this: Hold): object {
   };
 }
 
-/** `console.log` prints the result of the method of this name. */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
 export class ClaimHold implements Hold {
@@ -137,7 +136,6 @@ export class ClaimHold implements Hold {
     return this.#held.release();
   }
 
-  /** For another hold on the same claim. */
   get held(): HeldClaim {
     return this.#held;
   }

@@ -4,17 +4,14 @@ import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { isUnknown } from '../util/error-code.ts';
-import { type Indexed, UnorderedSet } from '../util/unordered-set.ts';
+import { UnorderedSet } from '../util/unordered-set.ts';
 import { Deadline, type TtlCommand } from './deadline.ts';
 import type { HeldClaim } from './held-claim.ts';
 import { StallDetector } from './stall-detector.ts';
 
 /** Renewals that are due within this share of their interval are sent together. */
 const SLACK_SHARE = 1 / 8;
-/**
- * The delay of a retry, as a share of the time left: retries become more frequent towards the
- * deadline.
- */
+/** The delay of a retry, as a share of the time left: the closer the deadline, the more retries. */
 const RETRY_SHARE = 1 / 8;
 const RETRY_MIN_MS = 20;
 /** A renewal comes no later than after this share of the time that the store has granted. */
@@ -27,7 +24,6 @@ const RENEW_SHARE_MAX = 3 / 4;
 export interface Renewer {
   /** Everything that is held now. */
   readonly holds: readonly HeldClaim[];
-  readonly isEmpty: boolean;
   readonly stalls: StallDetector;
   /** The deadline of a hold whose grant, asked for at `sent`, is valid for `validForMs`. */
   deadline(sent: Instant, validForMs: number): Deadline;
@@ -42,21 +38,7 @@ export interface Renewer {
   extend(held: HeldClaim, ttlMs: number): Promise<void>;
   /** The pending renewal; `null` when there is none. */
   inFlight(held: HeldClaim): Promise<unknown> | null;
-  /** Cancels every timer. */
   close(): void;
-}
-
-/** When something has to be done about one hold, and whether a renewal of it is pending. */
-export interface Renewal extends Indexed {
-  readonly held: HeldClaim;
-  /** The time of the next renewal or retry, and the interval that led to it. */
-  dueAtMs: number;
-  everyMs: number;
-  /** When to check the deadline; see `#watchDeadline`. */
-  deadlineAtMs: number;
-  inFlight: Promise<void> | null;
-  /** The store is asked once more when the pending renewal has ended. */
-  isCheckDue: boolean;
 }
 
 /**
@@ -66,7 +48,7 @@ export interface Renewal extends Indexed {
  */
 export class Renewals implements Renewer {
   readonly #core: Core;
-  readonly #renewals = new UnorderedSet<Renewal>();
+  readonly #holds = new UnorderedSet<HeldClaim>();
   /** One timer for all holds: ten thousand of them need no more. */
   #timer: Timer | null = null;
   #timerDueMs = FOREVER_MS;
@@ -74,15 +56,11 @@ export class Renewals implements Renewer {
 
   constructor(core: Core) {
     this.#core = core;
-    this.stalls = new StallDetector(core, { onClockJump: () => this.#afterClockJump() });
+    this.stalls = new StallDetector(core, () => this.#afterClockJump());
   }
 
   get holds(): readonly HeldClaim[] {
-    return this.#renewals.all.map(({ held }) => held);
-  }
-
-  get isEmpty(): boolean {
-    return this.#renewals.all.length === 0;
+    return [...this.#holds.all];
   }
 
   deadline(sent: Instant, validForMs: number): Deadline {
@@ -91,47 +69,41 @@ export class Renewals implements Renewer {
   }
 
   add(held: HeldClaim): void {
-    const times = { dueAtMs: FOREVER_MS, everyMs: 0, deadlineAtMs: FOREVER_MS };
-    const renewal: Renewal = { index: 0, held, ...times, inFlight: null, isCheckDue: false };
-    held.renewal = renewal;
-    this.#renewals.add(renewal);
+    this.#holds.add(held);
     if (held.renew) this.stalls.start();
-    this.#schedule(renewal);
+    this.#schedule(held);
   }
 
-  remove({ renewal }: HeldClaim): void {
-    this.#renewals.delete(renewal);
+  remove(held: HeldClaim): void {
+    this.#holds.delete(held);
   }
 
-  renewNow({ renewal }: HeldClaim): void {
-    this.#renewDue(renewal);
+  renewNow(held: HeldClaim, ttlMs = held.ttlMs): void {
+    if (held.renewing !== null || !held.checkDeadline()) return;
+    void this.#renew(held, ttlMs);
   }
 
   /** A hold with `renew: false` is renewed only for its remaining time: the check must not prolong it. */
   async check(held: HeldClaim): Promise<void> {
-    const { renewal, deadline } = held;
-    if (renewal.isCheckDue) return;
-    renewal.isCheckDue = true;
+    if (held.isCheckDue) return;
+    held.isCheckDue = true;
     // The pending renewal may have been answered before the eviction.
-    while (renewal.inFlight !== null) await renewal.inFlight;
-    renewal.isCheckDue = false;
-    this.#renewDue(renewal, held.renew ? held.ttlMs : Math.max(Math.ceil(deadline.grantedMs()), 1));
+    while (held.renewing !== null) await held.renewing;
+    held.isCheckDue = false;
+    this.renewNow(held, held.renew ? held.ttlMs : Math.max(Math.ceil(held.deadline.grantedMs()), 1));
   }
 
   async extend(held: HeldClaim, ttlMs: number): Promise<void> {
-    const { renewal } = held;
     // The check and the send are in one step: of several calls that wait here, exactly one sends.
-    while (renewal.inFlight !== null) await renewal.inFlight;
+    while (held.renewing !== null) await held.renewing;
     held.assertHeld();
-    const failure = await this.#renew(renewal, ttlMs);
+    const failure = await this.#renew(held, ttlMs);
     if (failure !== null) throw failure;
     held.onExtended(ttlMs);
-    held.assertHeld();
   }
 
-  /** A hold has one pending renewal at a time, so that answers come in the order of sending. */
-  inFlight({ renewal }: HeldClaim): Promise<void> | null {
-    return renewal.inFlight;
+  inFlight(held: HeldClaim): Promise<void> | null {
+    return held.renewing;
   }
 
   close(): void {
@@ -139,33 +111,28 @@ export class Renewals implements Renewer {
     this.stalls.stop();
   }
 
-  #schedule(renewal: Renewal): void {
-    const { held } = renewal;
+  #schedule(held: HeldClaim): void {
     const { sent, ttlMs } = held.deadline.confirmed;
-    renewal.deadlineAtMs = FOREVER_MS;
+    held.deadlineAtMs = FOREVER_MS;
     if (held.renew) {
       // One failed renewal must leave time for another, however long an interval the user asked for.
       const mostMs = held.deadline.remainingMs() * RENEW_SHARE_MAX;
-      renewal.everyMs = Math.min(held.settings.renewEveryMs ?? ttlMs * DEFAULTS.renewShare, mostMs);
+      held.everyMs = Math.min(held.settings.renewEveryMs ?? ttlMs * DEFAULTS.renewShare, mostMs);
       // The interval counts from the send, so a slow answer does not delay the next renewal.
-      const soonestMs = this.#core.clock.monotonicMs() + Math.max(renewal.everyMs / 4, 1);
-      renewal.dueAtMs = Math.max(sent.monotonicMs + renewal.everyMs, soonestMs);
-      this.#wakeAt(renewal.dueAtMs);
+      const soonestMs = this.#core.clock.monotonicMs() + Math.max(held.everyMs / 4, 1);
+      held.dueAtMs = Math.max(sent.monotonicMs + held.everyMs, soonestMs);
+      this.#wakeAt(held.dueAtMs);
     }
-    if (!held.renew || held.capMs !== FOREVER_MS) this.#watchDeadline(renewal);
+    if (!held.renew || held.capMs !== FOREVER_MS) this.#watchDeadline(held);
   }
 
-  /**
-   * Only while the next renewal may fail or never come: otherwise that renewal itself notices that
-   * the deadline has passed.
-   */
-  #watchDeadline(renewal: Renewal): void {
-    const { held } = renewal;
-    renewal.deadlineAtMs = FOREVER_MS;
+  /** Only while the next renewal may fail or never come: else that renewal notices the deadline. */
+  #watchDeadline(held: HeldClaim): void {
+    held.deadlineAtMs = FOREVER_MS;
     if (!held.checkDeadline()) return;
     // At least 1 ms: a fraction of it would fire again and again at the same instant.
-    renewal.deadlineAtMs = this.#core.clock.monotonicMs() + Math.max(held.remainingMs, 1);
-    this.#wakeAt(renewal.deadlineAtMs);
+    held.deadlineAtMs = this.#core.clock.monotonicMs() + Math.max(held.remainingMs, 1);
+    this.#wakeAt(held.deadlineAtMs);
   }
 
   /** The timer may be left over from a hold that is gone: then it only fires too early. */
@@ -180,57 +147,49 @@ export class Renewals implements Renewer {
   #onTimer(): void {
     const nowMs = this.#core.clock.monotonicMs();
     this.#timerDueMs = FOREVER_MS;
-    for (const renewal of [...this.#renewals.all]) {
-      if (renewal.dueAtMs - nowMs <= renewal.everyMs * SLACK_SHARE) {
-        renewal.dueAtMs = FOREVER_MS;
-        this.#renewDue(renewal);
-      } else if (renewal.deadlineAtMs <= nowMs) this.#watchDeadline(renewal);
-      this.#wakeAt(Math.min(renewal.dueAtMs, renewal.deadlineAtMs));
+    for (const held of this.holds) {
+      if (held.dueAtMs - nowMs <= held.everyMs * SLACK_SHARE) {
+        held.dueAtMs = FOREVER_MS;
+        this.renewNow(held);
+      } else if (held.deadlineAtMs <= nowMs) this.#watchDeadline(held);
+      this.#wakeAt(Math.min(held.dueAtMs, held.deadlineAtMs));
     }
   }
 
-  #renewDue(renewal: Renewal, ttlMs = renewal.held.ttlMs): void {
-    const { held } = renewal;
-    if (renewal.inFlight !== null || !held.checkDeadline()) return;
-    void this.#renew(renewal, ttlMs);
-  }
-
   /** One renewal. Resolves to `null`, or to the failure; the next try is scheduled by then. */
-  async #renew(renewal: Renewal, ttlMs: number): Promise<unknown> {
-    const { held } = renewal;
+  async #renew(held: HeldClaim, ttlMs: number): Promise<unknown> {
     const { clock, commands, store } = this.#core;
     let end = (): void => {};
     // Set before the store is called: a store may wake the holder inside that call.
-    renewal.inFlight = new Promise<void>((resolve) => {
+    held.renewing = new Promise<void>((resolve) => {
       end = resolve;
     });
     const sent = instant(clock);
     // The request may shorten the lease, and its answer may be lost: the deadline moves when it is sent.
     const command = held.deadline.onSent(sent, ttlMs);
-    this.#watchDeadline(renewal);
+    this.#watchDeadline(held);
     // Several tries must fit into the time that is left. A later answer still counts.
     const limitMs = Math.min(commands.limitMs, Math.max(held.remainingMs / 3, RETRY_MIN_MS));
     const send = (signal: AbortSignal): Promise<RenewOutcome> => store.renew(held.ref, { ttlMs }, signal);
     const onLate = (outcome: RenewOutcome | null): void => {
-      if (outcome !== null) this.#onAnswer(renewal, command, outcome);
+      if (outcome !== null) this.#onAnswer(held, command, outcome);
       held.onLateRenewal();
     };
     try {
       const outcome = await commands.run(send, limitMs, onLate);
-      this.#onAnswer(renewal, command, outcome);
+      this.#onAnswer(held, command, outcome);
       return outcome.held || !held.isLost ? null : held.reason;
     } catch (error) {
       if (!isUnknown(error)) held.deadline.onRefused(command);
-      this.#onFailure(renewal, sent, error);
+      this.#onFailure(held, sent, error);
       return error;
     } finally {
-      renewal.inFlight = null;
+      held.renewing = null;
       end();
     }
   }
 
-  #onAnswer(renewal: Renewal, command: TtlCommand, outcome: RenewOutcome): void {
-    const { held } = renewal;
+  #onAnswer(held: HeldClaim, command: TtlCommand, outcome: RenewOutcome): void {
     const { clock, store } = this.#core;
     if (!held.isHeld) return;
     if (!outcome.held) {
@@ -241,27 +200,26 @@ export class Renewals implements Renewer {
     if (!held.deadline.confirm(command, validForMs) || !held.checkDeadline()) return;
     const tookMs = clock.monotonicMs() - command.sent.monotonicMs;
     this.#core.emit('renewed', held.ref, { tookMs, validForMs });
-    this.#schedule(renewal);
+    this.#schedule(held);
   }
 
-  #onFailure(renewal: Renewal, sent: Instant, error: unknown): void {
-    const { held } = renewal;
+  #onFailure(held: HeldClaim, sent: Instant, error: unknown): void {
     if (!held.checkDeadline()) return;
     const { remainingMs } = held;
     const { clock } = this.#core;
     const tookMs = clock.monotonicMs() - sent.monotonicMs;
     this.#core.emit('renewFailed', held.ref, { error, tookMs, remainingMs });
     if (!held.renew) return;
-    renewal.everyMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
-    renewal.dueAtMs = clock.monotonicMs() + renewal.everyMs;
-    this.#wakeAt(renewal.dueAtMs);
+    held.everyMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
+    held.dueAtMs = clock.monotonicMs() + held.everyMs;
+    this.#wakeAt(held.dueAtMs);
   }
 
   /** The host was suspended, or the wall clock was set: all timers fire too late by that much. */
   #afterClockJump(): void {
-    for (const renewal of [...this.#renewals.all]) {
-      if (renewal.held.renew) this.#renewDue(renewal);
-      else this.#watchDeadline(renewal);
+    for (const held of this.holds) {
+      if (held.renew) this.renewNow(held);
+      else this.#watchDeadline(held);
     }
   }
 }

@@ -1,7 +1,6 @@
 import { HoldLostError } from '../errors.ts';
 import { isStoreError } from '../util/error-code.ts';
 
-/** What `run` needs of a hold, on one lock or on several. */
 interface Runnable {
   release(): Promise<boolean>;
   readonly remainingMs: number;

@@ -10,12 +10,6 @@ const CLOCK_JUMP_MS = 100;
 /** A blocked event loop is reported from this share of a TTL on. */
 const STALL_SHARE = 1 / 3;
 
-export interface StallListener {
-  /** The host was suspended, or the wall clock was set forward. */
-  onClockJump(): void;
-  onBeat?(): void;
-}
-
 /**
  * While a hold is to be renewed, a repeating timer notices that the host was suspended or that the
  * event loop was blocked. Without such a hold there is no timer: a test with fake timers that runs
@@ -23,15 +17,18 @@ export interface StallListener {
  */
 export class StallDetector {
   readonly #core: Core;
-  readonly #listener: StallListener;
+  readonly #onClockJump: () => void;
+  readonly #onBeat: (() => void) | undefined;
   #timer: Timer | null = null;
   #beatAtMs = 0;
   #nextBeatMs = 0;
   #clockGapMs = 0;
 
-  constructor(core: Core, listener: StallListener) {
+  /** `onClockJump`: the host was suspended, or the wall clock was set forward. */
+  constructor(core: Core, onClockJump: () => void, onBeat?: () => void) {
     this.#core = core;
-    this.#listener = listener;
+    this.#onClockJump = onClockJump;
+    this.#onBeat = onBeat;
   }
 
   /** Beats until there is nothing to renew any more. */
@@ -51,10 +48,7 @@ export class StallDetector {
     this.#timer = null;
   }
 
-  /**
-   * Reports that the event loop has been blocked for a time that is long for this hold. Returns that
-   * time; else 0.
-   */
+  /** Reports a blocked event loop if the time is long for this hold. Returns that time; else 0. */
   report(held: HeldClaim): number {
     const blockedMs = this.#blockedMs(held);
     if (blockedMs > 0) this.#core.emit('stalled', held.ref, { blockedMs, remainingMs: held.remainingMs });
@@ -75,7 +69,7 @@ export class StallDetector {
 
   #beat(): void {
     const { clock } = this.#core;
-    this.#listener.onBeat?.();
+    this.#onBeat?.();
     // Before the next beat is set, so that a hold lost by the stall reports the stall.
     for (const held of this.#core.renewals.holds)
       if (this.#blockedMs(held) > 0 && held.checkDeadline()) this.report(held);
@@ -83,7 +77,7 @@ export class StallDetector {
     if (!this.#core.renewals.holds.some(({ renew }) => renew)) return;
     // A gap between the two clocks shows that the host was suspended: timers do not run meanwhile.
     const jumpMs = clock.wallMs() - clock.monotonicMs() - this.#clockGapMs;
-    if (jumpMs > CLOCK_JUMP_MS) this.#listener.onClockJump();
+    if (jumpMs > CLOCK_JUMP_MS) this.#onClockJump();
     this.start();
   }
 

@@ -42,19 +42,13 @@ export class ThreadRenewals implements Renewer {
     this.#thread = thread;
     this.#header = header;
     this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
-    this.stalls = new StallDetector(core, {
-      onBeat: () => header.setTurn(core.clock),
-      onClockJump: () => this.#checkDeadlines(),
-    });
+    const onBeat = (): void => header.setTurn(core.clock);
+    this.stalls = new StallDetector(core, () => this.#checkDeadlines(), onBeat);
     thread.onMessage((message) => this.#onMessage(message));
   }
 
   get holds(): readonly HeldClaim[] {
     return [...this.#kept.values()].map(({ held }) => held);
-  }
-
-  get isEmpty(): boolean {
-    return this.#kept.size === 0;
   }
 
   deadline(sent: Instant, validForMs: number): SharedDeadline {
@@ -102,13 +96,10 @@ export class ThreadRenewals implements Renewer {
     }
     held.checkDeadline();
     held.onExtended(ttlMs);
-    held.assertHeld();
     this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
   }
 
-  /**
-   * The thread may be sending a renewal at any time, so it is asked to stop first.
-   */
+  /** The thread may be sending a renewal at any time, so it is asked to stop first. */
   inFlight(held: HeldClaim): Promise<unknown> | null {
     const kept = this.#kept.get(held.ref.id);
     if (kept === undefined || kept.isStopped) return null;

@@ -31,7 +31,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'one failed renewal is taken for a loss',
     symbol: 'Renewals.#onFailure',
-    replace: "renewal.held.lose('expired');",
+    replace: "held.lose('expired');",
     test: HOLD,
     by: 'survives failed renewals',
   },
@@ -91,7 +91,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a hold that is extended while it is renewed forgets which one was last',
     symbol: 'Renewals.extend',
-    find: 'while (renewal.inFlight !== null) await renewal.inFlight;',
+    find: 'while (held.renewing !== null) await held.renewing;',
     replace: '',
     test: HOLD,
     by: 'has one pending renewal at a time',
@@ -123,14 +123,14 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'after a suspended host wakes up, nothing is renewed and no deadline is checked',
     symbol: 'Renewals.#afterClockJump',
-    replace: 'for (const { held } of [...this.#renewals.all]) held.checkDeadline();',
+    replace: 'for (const held of this.holds) held.checkDeadline();',
     test: DOUBT,
     by: 'a hold that is still valid is renewed',
   },
   {
     mistake: 'renewals stop after the first that was due',
     symbol: 'Renewals.#onTimer',
-    find: 'this.#wakeAt(Math.min(renewal.dueAtMs, renewal.deadlineAtMs));',
+    find: 'this.#wakeAt(Math.min(held.dueAtMs, held.deadlineAtMs));',
     replace: '',
     test: HOLD,
     by: 'can be extended, and keeps the new TTL',
