@@ -42,8 +42,11 @@ export class ThreadRenewals implements Renewer {
     this.#thread = thread;
     this.#header = header;
     this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
-    const onBeat = (): void => header.setTurn(core.clock);
-    this.stalls = new StallDetector(core, () => this.#checkDeadlines(), onBeat);
+    this.stalls = new StallDetector(
+      core,
+      () => this.#checkDeadlines(),
+      () => this.#showTurn(),
+    );
     thread.onMessage((message) => this.#onMessage(message));
   }
 
@@ -63,7 +66,7 @@ export class ThreadRenewals implements Renewer {
     slot.offer(deadline.end, describe(held));
     deadline.slot = slot;
     this.#kept.set(held.ref.id, { held, slot, stopping: null, isStopped: false });
-    this.#header.setTurn(clock);
+    this.#showTurn();
     if (deadline.confirmed.ttlMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
     if (held.renew) this.stalls.start();
     this.#watchUntil(clock.monotonicMs() + held.remainingMs);
@@ -77,25 +80,38 @@ export class ThreadRenewals implements Renewer {
     this.#slots.giveBack(kept.slot);
   }
 
-  renewNow({ ref }: HeldClaim): void {
-    const kept = this.#kept.get(ref.id);
-    if (kept !== undefined) this.#thread.post({ kind: 'renewNow', slot: kept.slot.number });
+  renewNow(held: HeldClaim): void {
+    this.#ask('renewNow', held);
   }
 
-  check({ ref }: HeldClaim): void {
+  check(held: HeldClaim): void {
+    this.#ask('check', held);
+  }
+
+  #ask(kind: 'renewNow' | 'check', { ref }: HeldClaim): void {
     const kept = this.#kept.get(ref.id);
-    if (kept !== undefined) this.#thread.post({ kind: 'check', slot: kept.slot.number });
+    if (kept === undefined) return;
+    this.#showTurn();
+    this.#thread.post({ kind, slot: kept.slot.number });
+  }
+
+  /** The thread renews only while the event loop turns. Without renewed holds, no beat shows that. */
+  #showTurn(): void {
+    this.#header.setTurn(this.#core.clock);
   }
 
   async extend(held: HeldClaim, ttlMs: number): Promise<void> {
     held.assertHeld();
     const kept = this.#kept.get(held.ref.id);
+    this.#showTurn();
     if (kept !== undefined) {
       const { number } = kept.slot;
       await this.#core.commands.run((signal) => this.#thread.call('extend', [number, ttlMs], signal));
     }
+    // Before its end moves: an unrenewed hold of a session store that is over stays over.
     held.checkDeadline();
     held.onExtended(ttlMs);
+    held.assertHeld();
     this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
   }
 

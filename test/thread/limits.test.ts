@@ -80,6 +80,19 @@ describe('a hold that a thread renews', () => {
     expect(failures, 'the hold is lost, so its events are over').toEqual([]);
   });
 
+  it('is extended, and found evicted, after a long time without a renewal', async () => {
+    const withoutTurnMs = TTL_MS;
+    const locks = await open({ renew: false, ttlMs: 60_000 }, withoutTurnMs);
+    const hold = await locks.mutex('unrenewed').acquire();
+    const evicted = await locks.mutex('evicted').acquire();
+    await sleep(2 * withoutTurnMs);
+    await hold.extend(50_000);
+    await sleep(2 * withoutTurnMs);
+    await locks.evict('evicted', evicted);
+    await eventually('the loss', () => evicted.signal.aborted);
+    expect((evicted.signal.reason as HoldLostError).how).toBe('taken');
+  });
+
   it('reports a blocked event loop, its renewals and an eviction', async () => {
     const locks = await open();
     const seen: string[] = [];
