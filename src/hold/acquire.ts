@@ -82,13 +82,13 @@ export async function acquire(
       attempt.beginWait();
       if (
         isOneTry ||
-        (request.isDone !== undefined && attempt.failure === null && (await request.isDone()))
+        (request.isDone !== undefined && attempt.failure === null && (await wait.race(request.isDone())))
       ) {
         attempt.giveUp('held', null);
         return null;
       }
       const leftMs = attempt.leftMs();
-      if (leftMs <= 0) throw attempt.failure ?? (await attempt.timeout());
+      if (leftMs <= 0) throw attempt.failure ?? (await wait.race(attempt.timeout()));
       const pushed = await wait.sleep(Math.min(attempt.delayMs(), leftMs));
       wait.throwIfStopped();
       const held = pushed && attempt.takePushed(pushed);

@@ -32,11 +32,12 @@ export class HeldClaim {
   ttlMs: number;
   /** How long after the grant the hold ends, whatever the store says. */
   capMs: number;
-  /** From here to `isCheckDue`: set and used by `renewals.ts` only. */
+  // The next five are set and used by `renewals.ts` only.
   index = 0;
   /** The time of the next renewal or retry, and the interval that led to it. */
   dueAtMs = FOREVER_MS;
   everyMs = 0;
+  /** When the deadline is next looked at; never while a renewal is sure to notice it. */
   deadlineAtMs = FOREVER_MS;
   /** The pending renewal. There is one at a time, so that answers come in the order of sending. */
   renewing: Promise<void> | null = null;
@@ -124,14 +125,10 @@ export class HeldClaim {
     if (!this.checkDeadline() || this.#error !== null) throw this.reason;
   }
 
-  /**
-   * The user extended the hold. On a session store that moves the end of one with `renew: false`.
-   * Throws when the hold was lost meanwhile.
-   */
+  /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
   onExtended(ttlMs: number): void {
     this.ttlMs = ttlMs;
     this.#endUnrenewed(this.heldForMs + ttlMs);
-    this.assertHeld();
   }
 
   /** A session store has no TTLs: there the core itself ends a hold with `renew: false`. */
@@ -159,7 +156,7 @@ export class HeldClaim {
 
   /** Names the stall when the loss was caused by a blocked event loop, which sends no renewals. */
   #lossError(how: LossReason): HoldLostError {
-    const blockedMs = how === 'expired' ? this.#core.renewals.stalls.report(this) : 0;
+    const blockedMs = how === 'expired' ? this.#core.renewals.stalls.report(this, 0) : 0;
     const stall = blockedMs > 0 ? { blockedMs, ttlMs: this.ttlMs } : undefined;
     return new HoldLostError(this.ref.name, this.fence, how, undefined, stall);
   }
@@ -233,11 +230,12 @@ export class HeldClaim {
   };
 
   #giveUp(): Promise<boolean> {
-    // A section that blocks the event loop and then returns ends before any timer could report that.
-    if (this.#state === 'held') this.#core.renewals.stalls.report(this);
+    const { isHeld, remainingMs } = this;
     this.#state = 'releasing';
     this.#releasing = this.#finish();
     // After the assignment above: a callback that releases again then waits for this release.
+    // A section that blocks the event loop and then returns ends before any timer could report that.
+    if (isHeld) this.#core.renewals.stalls.report(this, remainingMs);
     this.#end();
     return this.#releasing;
   }

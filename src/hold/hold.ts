@@ -136,8 +136,9 @@ export class ClaimHold implements Hold {
     return this.#held.release();
   }
 
-  get held(): HeldClaim {
-    return this.#held;
+  /** A property would be visible to users. */
+  static heldOf(hold: ClaimHold): HeldClaim {
+    return hold.#held;
   }
 
   /** Never rejects: a failed release is an event, and the lease expires. */

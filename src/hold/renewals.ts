@@ -79,7 +79,7 @@ export class Renewals implements Renewer {
   }
 
   renewNow(held: HeldClaim, ttlMs = held.ttlMs): void {
-    if (held.renewing !== null || !held.checkDeadline()) return;
+    if (!held.checkDeadline() || held.renewing !== null) return;
     void this.#renew(held, ttlMs);
   }
 
@@ -94,12 +94,15 @@ export class Renewals implements Renewer {
   }
 
   async extend(held: HeldClaim, ttlMs: number): Promise<void> {
-    // The check and the send are in one step: of several calls that wait here, exactly one sends.
-    while (held.renewing !== null) await held.renewing;
     held.assertHeld();
-    const failure = await this.#renew(held, ttlMs);
+    // The check and the send are in one step: of several calls that wait here, exactly one sends.
+    while (held.renewing !== null) {
+      await held.renewing;
+      held.assertHeld();
+    }
+    const failure = await this.#renew(held, ttlMs, true);
     if (failure !== null) throw failure;
-    held.onExtended(ttlMs);
+    held.assertHeld();
   }
 
   inFlight(held: HeldClaim): Promise<void> | null {
@@ -123,14 +126,20 @@ export class Renewals implements Renewer {
       held.dueAtMs = Math.max(sent.monotonicMs + held.everyMs, soonestMs);
       this.#wakeAt(held.dueAtMs);
     }
-    if (!held.renew || held.capMs !== FOREVER_MS) this.#watchDeadline(held);
+    if (!held.renew || held.capMs !== FOREVER_MS) this.#wakeAtDeadline(held);
   }
 
   /** Only while the next renewal may fail or never come: else that renewal notices the deadline. */
   #watchDeadline(held: HeldClaim): void {
     held.deadlineAtMs = FOREVER_MS;
-    if (!held.checkDeadline()) return;
-    // At least 1 ms: a fraction of it would fire again and again at the same instant.
+    if (held.checkDeadline()) this.#wakeAtDeadline(held);
+  }
+
+  /**
+   * At least 1 ms later: a fraction of it would fire again and again at the same instant, and a hold
+   * whose deadline has passed already is acquired before it is lost.
+   */
+  #wakeAtDeadline(held: HeldClaim): void {
     held.deadlineAtMs = this.#core.clock.monotonicMs() + Math.max(held.remainingMs, 1);
     this.#wakeAt(held.deadlineAtMs);
   }
@@ -157,7 +166,7 @@ export class Renewals implements Renewer {
   }
 
   /** One renewal. Resolves to `null`, or to the failure; the next try is scheduled by then. */
-  async #renew(held: HeldClaim, ttlMs: number): Promise<unknown> {
+  async #renew(held: HeldClaim, ttlMs: number, isExtension = false): Promise<unknown> {
     const { clock, commands, store } = this.#core;
     let end = (): void => {};
     // Set before the store is called: a store may wake the holder inside that call.
@@ -178,6 +187,8 @@ export class Renewals implements Renewer {
     try {
       const outcome = await commands.run(send, limitMs, onLate);
       this.#onAnswer(held, command, outcome);
+      // Before `renewing` ends: a check that waits for that must not renew for the former TTL.
+      if (isExtension) held.onExtended(ttlMs);
       return outcome.held || !held.isLost ? null : held.reason;
     } catch (error) {
       if (!isUnknown(error)) held.deadline.onRefused(command);
@@ -215,7 +226,10 @@ export class Renewals implements Renewer {
     this.#wakeAt(held.dueAtMs);
   }
 
-  /** The host was suspended, or the wall clock was set: all timers fire too late by that much. */
+  /**
+   * The host was suspended, or the wall clock was set forward: deadlines by the wall clock come
+   * sooner than their timers.
+   */
   #afterClockJump(): void {
     for (const held of this.holds) {
       if (held.renew) this.renewNow(held);

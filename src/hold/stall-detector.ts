@@ -49,9 +49,9 @@ export class StallDetector {
   }
 
   /** Reports a blocked event loop if the time is long for this hold. Returns that time; else 0. */
-  report(held: HeldClaim): number {
+  report(held: HeldClaim, remainingMs: number): number {
     const blockedMs = this.#blockedMs(held);
-    if (blockedMs > 0) this.#core.emit('stalled', held.ref, { blockedMs, remainingMs: held.remainingMs });
+    if (blockedMs > 0) this.#core.emit('stalled', held.ref, { blockedMs, remainingMs });
     return blockedMs;
   }
 
@@ -72,7 +72,7 @@ export class StallDetector {
     this.#onBeat?.();
     // Before the next beat is set, so that a hold lost by the stall reports the stall.
     for (const held of this.#core.renewals.holds)
-      if (this.#blockedMs(held) > 0 && held.checkDeadline()) this.report(held);
+      if (this.#blockedMs(held) > 0 && held.checkDeadline()) this.report(held, held.remainingMs);
     this.#timer = null;
     if (!this.#core.renewals.holds.some(({ renew }) => renew)) return;
     // A gap between the two clocks shows that the host was suspended: timers do not run meanwhile.

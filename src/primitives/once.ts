@@ -45,7 +45,7 @@ export async function once<T>(
   checkCount('rememberMs', rememberMs, 1, REMEMBER_MAX_MS);
   const settings = { ...resolve(core.settings, options, ['rememberMs']), waitMs: options.waitMs ?? 0 };
   const held = await claimRun(core, { name: storedName('once', name), mode: EXCLUSIVE, settings });
-  if (!(held instanceof Object)) return { ran: false, why: held };
+  if (typeof held === 'string') return { ran: false, why: held };
   // A finished run is a claim that stays instead of being released. A function that throws
   // releases its claim, so that another process can try.
   const value = await runHeld(new ClaimHold(core, held), fn, () => held.leaveBehind(rememberMs, DONE));

@@ -41,7 +41,7 @@ export function enclosing(core: Core, { name, mode, settings }: AcquireRequest):
         `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`,
       );
     }
-    return new InnerHold(core, inside.hold.held);
+    return new InnerHold(core, ClaimHold.heldOf(inside.hold));
   }
   return null;
 }

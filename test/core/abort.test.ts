@@ -17,6 +17,31 @@ describe('aborting a wait', () => {
     expect((await store.read('a')).map((claim) => claim.id)).toEqual([hold.id]);
   });
 
+  it('rejects at once also while the store is asked who holds the lock, or whether a once is done', async () => {
+    const { locks, faulty, clock } = makeWorld();
+    await locks().mutex('a').acquire();
+    void locks().once('job', () => clock.sleep(60_000));
+    await clock.settle();
+    const { locks: own, store } = faulty(({ verb }) => (verb === 'read' ? 'hang' : null));
+    const controller = new AbortController();
+    const refused: unknown[] = [];
+    own.on('refused', ({ why, error }) => refused.push([why, error]));
+    const { signal } = controller;
+    const waiting = [
+      outcomeOf(own.mutex('a').acquire({ waitMs: 100, signal })),
+      outcomeOf(own.once('job', () => {}, { waitMs: 10_000, signal })),
+    ];
+    await clock.advance(150);
+    expect(store.calls.filter(({ verb }) => verb === 'read')).toHaveLength(2);
+    controller.abort('stop');
+    await clock.settle();
+    expect(waiting).toMatchObject([{ error: 'stop' }, { error: 'stop' }]);
+    expect(refused).toEqual([
+      ['aborted', 'stop'],
+      ['aborted', 'stop'],
+    ]);
+  });
+
   it('refuses a signal that is aborted already, before any I/O', async () => {
     const { faulty } = makeWorld();
     const { locks, store } = faulty(() => null);

@@ -167,6 +167,20 @@ describe('the text of a loss', () => {
     expect(stalls).toMatchObject([{ name: 'short', blockedMs: expect.closeTo(600, -3) }]);
   });
 
+  it('is told to a listener that releases the hold, which then is released once', async () => {
+    const { locks, clock } = makeWorld();
+    const own = locks();
+    const hold = await own.mutex('a').acquire({ ttlMs: 6_000 });
+    const released: Promise<boolean>[] = [];
+    own.on('stalled', () => released.push(hold.release()));
+    await clock.advance(100);
+    await clock.stall(3_000);
+    released.push(hold.release());
+    const confirmed = (await Promise.all(released)).filter((isConfirmed) => isConfirmed);
+    expect(confirmed).toHaveLength(1);
+    expect(released.length).toBeLessThan(5);
+  });
+
   it('is true of maxHoldMs too', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ maxHoldMs: 1_000 });

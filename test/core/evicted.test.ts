@@ -136,6 +136,23 @@ describe('a report of an eviction that did not happen', () => {
     expect(hold.remainingMs).toBeGreaterThan(29_600);
   });
 
+  it('does not undo an extend that is pending', async () => {
+    const { store: memory, clock } = makeWorld();
+    const store = new ReportingStore(memory);
+    const hold = await createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 30_000 });
+    let answer = (): void => {};
+    store.heldBack = new Promise((resolve) => {
+      answer = resolve;
+    });
+    const extended = hold.extend(600_000);
+    store.report(hold.id);
+    await clock.advance(0);
+    answer();
+    await extended;
+    await clock.advance(0);
+    expect(hold.remainingMs).toBeGreaterThan(590_000);
+  });
+
   it('that comes many times during a renewal asks the store once more', async () => {
     const { store: memory, clock } = makeWorld();
     const store = new ReportingStore(memory);

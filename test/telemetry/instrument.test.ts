@@ -1,7 +1,7 @@
 import { context, DiagLogLevel, diag, trace } from '@opentelemetry/api';
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createLocks, type Locks, memoryStore } from '../../src/index.ts';
+import { createLocks, type Locks, memoryStore, type Store } from '../../src/index.ts';
 import { instrument } from '../../src/telemetry/index.ts';
 import { faultyStore, virtualClock } from '../../src/testing/index.ts';
 import { startTelemetry } from '../support/telemetry/start-telemetry.ts';
@@ -38,6 +38,23 @@ async function sumOf(name: string): Promise<number> {
 }
 
 describe('metrics', () => {
+  it('count no claim any more that came later than its maxHoldMs', async () => {
+    const store = memoryStore({ clock });
+    const late: Store = Object.assign(Object.create(store), {
+      claim: (...args: Parameters<Store['claim']>) => clock.sleep(500).then(() => store.claim(...args)),
+      close: () => store.close(),
+    });
+    const locks = instrumented(createLocks(late, { clock }));
+    const events: string[] = [];
+    for (const event of ['acquired', 'lost'] as const) locks.on(event, () => events.push(event));
+    const acquired = locks.mutex('a').acquire({ maxHoldMs: 300 });
+    await clock.advance(600);
+    expect((await acquired).remainingMs).toBe(0);
+    expect(events).toEqual(['acquired', 'lost']);
+    expect(await sumOf('holdfast.held')).toBe(0);
+    expect(await sumOf('holdfast.waiting')).toBe(0);
+  });
+
   it('record every outcome of an attempt', async () => {
     const locks = instrumented();
     const lock = locks.mutex('order:1');

@@ -60,6 +60,17 @@ describe('clocks', () => {
     expect(signal.reason).toMatchObject({ how: 'expired' });
   });
 
+  it('row 5: a renewal that was pending when the host was suspended does not delay the loss', async () => {
+    const { faulty, clock } = makeWorld();
+    const { locks } = faulty(({ verb }) => (verb === 'renew' ? 'hang' : null));
+    const hold = await locks.mutex('a').acquire({ ttlMs: 30_000 });
+    const { signal } = hold;
+    await clock.advance(10_100);
+    clock.jumpWall(60_000);
+    await clock.advance(1_000);
+    expect(signal.reason).toMatchObject({ how: 'expired' });
+  });
+
   it('row 5: a hold that is not renewed is lost when it is next looked at', async () => {
     const { locks, clock } = makeWorld();
     const hold = await locks().mutex('a').acquire({ ttlMs: 60_000, renew: false });
