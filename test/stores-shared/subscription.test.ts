@@ -123,6 +123,18 @@ describe('breaks', () => {
     expect(log).toEqual(['up', 'down', 'up']);
   });
 
+  it('a connection that ends as soon as it is up is replaced after the same growing delay', async () => {
+    const { clock, subscription, connections, last } = setUp();
+    void subscription.start();
+    for (let tenths = 0; tenths < 400; tenths += 1) {
+      last().events.onUp();
+      last().events.onEnd();
+      await clock.advance(10);
+    }
+    // 4 s with delays of at most 400 ms, and at first of at most 100 ms.
+    expect(connections.length).toBeLessThan(25);
+  });
+
   it('a connection that ends while it is being opened is replaced too', async () => {
     let opened = 0;
     const { clock, subscription } = setUp({

@@ -11,7 +11,8 @@ import type { Answer, BatchOptions, CallInfo, FailureVerdict } from './batch-opt
 const NOW = Promise.resolve();
 /**
  * Almost every call is answered long before this time, and then needs no listeners on the signals
- * of its requests.
+ * of its requests. With a listener for each request, `bench redis hundred thousand` counted 10 and
+ * 16 % fewer pairs.
  */
 const SLOW_MS = 250;
 

@@ -132,6 +132,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#free.length = 0;
     this.#closing.abort();
     this.#idleTimer?.cancel();
     this.#retryTimer?.cancel();
@@ -176,9 +177,10 @@ export class ConnectionPool<Connection extends PooledConnection> {
     } catch (error) {
       this.#opening -= 1;
       this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
-      // A busy connection may yet become free.
+      // A busy connection may become free, but it may also be busy for long.
       const mayBecomeFree = this.#all.size > this.#free.length;
       if (!mayBecomeFree) this.#callBack(error instanceof HoldfastError ? error : failureOf(error));
+      else if (this.#onFree !== null) this.#openAnother();
     }
   }
 

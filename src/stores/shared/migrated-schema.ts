@@ -62,7 +62,7 @@ export abstract class MigratedSchema<Connection> implements PooledSchema<Connect
   }
 
   get newest(): number {
-    return this.migrations.at(-1)?.id ?? 0;
+    return this.#options.files.at(-1)?.id ?? 0;
   }
 
   /** The error for missing tables that may not be created: by an option, or by the server (`why`). */

@@ -58,7 +58,7 @@ export function pooledBatch<
     isReady: () => pool.hasFree,
     whenReady: (callback) => pool.whenFree(callback),
     isAlone: isSingle,
-    orderBy: lockOf,
+    orderBy: (request) => ('text' in request ? '' : request.name),
     async send(requests, call) {
       const connection = pool.take(requests.some(({ isBackground }) => isBackground !== true));
       // The answer may never come, and nothing else can be sent before it.
@@ -100,8 +100,4 @@ export function isSingle<Request extends Operation | SingleStatement>(
   request: Request,
 ): request is Extract<Request, SingleStatement> {
   return 'text' in request;
-}
-
-function lockOf(request: Operation | SingleStatement): string {
-  return 'text' in request ? '' : request.name;
 }

@@ -34,10 +34,6 @@ export class PruneTimer {
     this.#prune = prune;
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
   onNewRow(): void {
     this.#made += 1;
     if (this.#made >= this.#rowsForImmediatePrune) this.#start(0);

@@ -23,6 +23,8 @@ export class RegisteredObservers {
   readonly #callbacks = new CallbackIndex<[mayGrant: boolean]>();
   /** By lock: when it is registered again. */
   readonly #again: KeyedTimers;
+  /** By lock: the end of its reports, which must not overtake the next registration. */
+  readonly #ending = new Map<string, Promise<unknown>>();
 
   constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<boolean>) {
     this.#again = new KeyedTimers(clock);
@@ -38,12 +40,16 @@ export class RegisteredObservers {
     return () => {
       if (!remove()) return;
       this.#again.delete(name);
-      void this.#ask(name, 0).catch(() => {});
+      const ending = this.#ask(name, 0)
+        .catch(() => {})
+        .finally(() => this.#ending.get(name) === ending && this.#ending.delete(name));
+      this.#ending.set(name, ending);
     };
   }
 
   /** Never rejects: messages are hints, and observers also poll. */
   async register(name: string): Promise<void> {
+    await this.#ending.get(name);
     if (!this.#callbacks.has(name)) return;
     this.#again.set(name, AGAIN_MS, () => void this.register(name));
     const isReported = await this.#ask(name, OBSERVED_MS).catch(() => true);

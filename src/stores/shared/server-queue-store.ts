@@ -14,6 +14,7 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
+import { Commands } from '../../util/command.ts';
 import { isDefinite } from '../../util/error-code.ts';
 import { disposable } from './callback-index.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
@@ -103,7 +104,7 @@ export interface QueueServer {
    * Asks the server to report every change of a lock for `forMs`; 0 ends the reports. Resolves to
    * false when it cannot: observers are called every 400 ms then.
    */
-  observe(name: string, forMs: number): Promise<boolean>;
+  observe(name: string, forMs: number, signal: AbortSignal): Promise<boolean>;
   read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]>;
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string>;
   diagnose?(context: DiagnoseContext): Promise<readonly Finding[]>;
@@ -125,6 +126,11 @@ const CONFIRM_AFTER_MS = 100;
 /** A failed confirmation is tried again after this time, while the grant lasts. */
 const CONFIRM_AGAIN_MS = 1_200;
 const CONFIRM_TRIES = 4;
+/**
+ * The time limit of requests that no caller waits for. On a silent connection they must be given up
+ * as soon as the renewals beside them.
+ */
+const BACKGROUND_MS = 2_000;
 /** After this time, a grant that was not confirmed has certainly ended. */
 const HANDOFF_CHECK_MS = UNCONFIRMED_MS + 100;
 
@@ -139,6 +145,7 @@ export class ServerQueueStore implements Store {
   readonly #evictions = new EvictionListeners();
   readonly #server: QueueServer;
   readonly #clock: Clock;
+  readonly #background: Commands;
   readonly #waiting: WakeList;
   readonly #serverClock: PushedGrantAge;
   readonly #observers: RegisteredObservers;
@@ -158,7 +165,10 @@ export class ServerQueueStore implements Store {
     this.#clock = clock;
     this.#waiting = new WakeList(clock, server.retry.takeOverMs);
     this.#serverClock = new PushedGrantAge(clock);
-    this.#observers = new RegisteredObservers(clock, (name, forMs) => server.observe(name, forMs));
+    this.#background = new Commands(clock, BACKGROUND_MS);
+    this.#observers = new RegisteredObservers(clock, (name, forMs) =>
+      this.#background.run((signal) => server.observe(name, forMs, signal)),
+    );
     this.#handoffChecks = new KeyedTimers(clock);
     this.#unconfirmed = new KeyedTimers(clock);
     this.#subscription = server.subscribe({
@@ -299,7 +309,7 @@ export class ServerQueueStore implements Store {
    */
   #onHandedOver(name: string): void {
     this.#handoffChecks.set(name, HANDOFF_CHECK_MS, () => {
-      this.release({ name, id: NOBODY }).catch(() => {});
+      this.#background.run((signal) => this.release({ name, id: NOBODY }, signal)).catch(() => {});
     });
     // The granted waiter may belong to this process. Without a subscription, it would learn of the
     // grant only at its next poll.

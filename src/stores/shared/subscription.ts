@@ -74,6 +74,7 @@ export class Subscription<Message> {
   #isUp = false;
   #isOver = false;
   #failures = 0;
+  #upAtMs = 0;
   readonly #timers: KeyedTimers<'retry' | 'heartbeat' | 'idle'>;
   /**
    * Resolves when the connection is up, or late. If it is late once, `start` does not wait again until
@@ -149,7 +150,7 @@ export class Subscription<Message> {
   #onUp(): void {
     if (this.#isUp) return;
     this.#isUp = true;
-    this.#failures = 0;
+    this.#upAtMs = this.#options.clock.monotonicMs();
     this.#beat();
     this.#endStart();
     this.#started = null;
@@ -168,6 +169,8 @@ export class Subscription<Message> {
     this.#isOver ||= isForGood;
     if (this.#isOver) this.#endStart();
     const wasUp = this.#isUp;
+    // A connection that ends as soon as it is up has failed too.
+    if (wasUp && clock.monotonicMs() - this.#upAtMs > retryMs.max) this.#failures = 0;
     void this.#drop();
     if (!this.#isOver && isWanted()) {
       this.#timers.set('retry', backoff(clock, this.#failures++, retryMs), () => {

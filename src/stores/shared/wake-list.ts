@@ -1,5 +1,6 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import type { ClaimRef, PushedGrant, Waiter } from '../../store/store.ts';
+import { KeyedTimers } from './keyed-timers.ts';
 import { between, type Range } from './retry-after.ts';
 
 /** A claim that this process waits for. */
@@ -15,7 +16,6 @@ interface LocalQueue {
   readonly claims: Map<string, Waiting>;
   /** When the hold ahead of them ends unless it is renewed, as far as this process knows. */
   dueAtMs: number;
-  timer: Timer | null;
 }
 
 /**
@@ -30,6 +30,8 @@ export class WakeList {
   /** Includes claims without an answer yet: a pushed grant may arrive before the answer. */
   readonly #byId = new Map<string, Waiting>();
   readonly #queues = new Map<string, LocalQueue>();
+  /** By lock: when its first waiter is woken. */
+  readonly #due: KeyedTimers;
 
   /**
    * `takeOverMs`: when a waiter that becomes the first of this process asks, unless the hold ahead
@@ -37,6 +39,7 @@ export class WakeList {
    */
   constructor(clock: Clock, takeOverMs?: Range) {
     this.#clock = clock;
+    this.#due = new KeyedTimers(clock);
     this.#takeOverMs = takeOverMs;
   }
 
@@ -44,7 +47,7 @@ export class WakeList {
     return this.#byId.size === 0;
   }
 
-  /** The claim is about to be sent. The last waiter given counts. Returns whether it is the first. */
+  /** The claim is about to be sent. The last waiter given counts. False when it had one before. */
   add({ name, id, ttlMs }: ClaimRef & { readonly ttlMs: number }, waiter: Waiter): boolean {
     const before = this.#byId.get(id);
     if (before === undefined) this.#byId.set(id, { name, id, ttlMs, waiter, enteredAtMs: null });
@@ -65,7 +68,7 @@ export class WakeList {
     if (waiting === undefined) return null;
     let queue = this.#queues.get(name);
     if (queue === undefined) {
-      queue = { claims: new Map(), dueAtMs: Number.POSITIVE_INFINITY, timer: null };
+      queue = { claims: new Map(), dueAtMs: Number.POSITIVE_INFINITY };
       this.#queues.set(name, queue);
     }
     const nowMs = this.#clock.monotonicMs();
@@ -82,7 +85,7 @@ export class WakeList {
     const wasFirst = this.isFirst(name, id);
     queue.claims.delete(id);
     if (queue.claims.size === 0) {
-      queue.timer?.cancel();
+      this.#due.delete(name);
       this.#queues.delete(name);
     } else if (wasFirst) {
       if (this.#takeOverMs !== undefined) {
@@ -93,12 +96,10 @@ export class WakeList {
     }
   }
 
-  /** Whether a claim of this process is in this lock's queue. */
   hasQueue(name: string): boolean {
     return this.#queues.has(name);
   }
 
-  /** Whether this claim is the first waiter of this process. */
   isFirst(name: string, id: string): boolean {
     const first = this.#first(name);
     return first === undefined || first.id === id;
@@ -139,7 +140,7 @@ export class WakeList {
   }
 
   clear(): void {
-    for (const queue of this.#queues.values()) queue.timer?.cancel();
+    this.#due.clear();
     this.#queues.clear();
     this.#byId.clear();
   }
@@ -150,12 +151,9 @@ export class WakeList {
 
   /** For a waiter that has become the first only after its refusal. */
   #wakeWhenDue(name: string, queue: LocalQueue): void {
-    queue.timer?.cancel();
-    queue.timer = null;
+    this.#due.delete(name);
     if (queue.dueAtMs === Number.POSITIVE_INFINITY) return;
-    queue.timer = this.#clock.startTimer(Math.max(queue.dueAtMs - this.#clock.monotonicMs(), 0), () => {
-      queue.timer = null;
-      this.wakeFirst(name);
-    });
+    const inMs = Math.max(queue.dueAtMs - this.#clock.monotonicMs(), 0);
+    this.#due.set(name, inMs, () => this.wakeFirst(name));
   }
 }

@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest';
+import { StoreError } from '../../src/errors.ts';
+import { ConnectionPool, type PooledConnection } from '../../src/stores/shared/connection-pool.ts';
+import { virtualClock } from '../../src/testing/index.ts';
+
+/** A pool of at most two connections. `server.isAway` makes connecting fail. */
+function setUp() {
+  const clock = virtualClock();
+  const server = { isAway: false };
+  const pool = new ConnectionPool<PooledConnection>({
+    clock,
+    max: 2,
+    schema: {
+      migrates: true,
+      isMigrated: async () => true,
+      migrate: async () => {},
+      missing: () => new Error('no tables'),
+    },
+    async connect() {
+      if (server.isAway) throw new Error('connection refused');
+      return { isOpen: true, setKeepAlive() {}, destroy() {}, close: async () => {} };
+    },
+    failureOf: (cause) => new StoreError('away', { cause, applied: 'no' }),
+  });
+  const free = (): Promise<Error | null> => new Promise((resolve) => pool.whenFree(resolve));
+  return { clock, server, pool, free };
+}
+
+it('opens another connection after a failure, although the busy one stays busy', async () => {
+  const { clock, server, pool, free } = setUp();
+  expect(await free()).toBeNull();
+  pool.take(true);
+  server.isAway = true;
+  const second = free();
+  await clock.advance(20);
+  server.isAway = false;
+  let refusal: Error | null | undefined;
+  void second.then((outcome) => {
+    refusal = outcome;
+  });
+  await clock.advance(1_000);
+  expect(refusal).toBeNull();
+  expect(pool.hasFree).toBe(true);
+});
+
+it('gives the reason why none can be opened, when none is busy', async () => {
+  const { server, free } = setUp();
+  server.isAway = true;
+  expect(await free()).toMatchObject({ code: 'STORE', message: 'away', applied: 'no' });
+});
+
+it('has no free connection once it is closed, and says so', async () => {
+  const { pool, free } = setUp();
+  expect(await free()).toBeNull();
+  await pool.close();
+  expect(pool.hasFree).toBe(false);
+  expect(await free()).toMatchObject({ code: 'CLOSED' });
+});
