@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { HoldfastError, StoreError } from '../../errors.ts';
+import { Commands } from '../../util/command.ts';
 import type { Batch } from '../shared/batch.ts';
 import type { Answer, CallInfo } from '../shared/batch-options.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
@@ -28,6 +29,8 @@ export interface Operation<Answer = unknown> {
 /** A number is out of range: see `WRITE`. */
 const CHANGED = 1690;
 const RETRIES_MAX = 20;
+/** On a silent connection a poll must be given up before the holds whose renewals share it are lost. */
+const POLL_LIMIT_MS = 1_000;
 
 /**
  * The claims of all locks. An operation that travels by itself is one statement where it can be; else
@@ -47,8 +50,9 @@ export class Claims {
     this.#clock = clock;
     this.#onNewRow = onNewRow;
     this.statements = statementsFor(schema);
+    const polls = new Commands(clock, POLL_LIMIT_MS);
     this.poller = new Poller(clock, (name) =>
-      this.run({ name, apply: (queue) => queue.keep(), isBackground: true }),
+      polls.run((signal) => this.run({ name, apply: (queue) => queue.keep(), isBackground: true }, signal)),
     );
     this.pool = new ConnectionPool({
       clock,

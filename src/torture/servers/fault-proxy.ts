@@ -8,6 +8,7 @@ interface ProxiedConnection {
   readonly server: Socket;
   /** Bytes of it were dropped: it cannot be repaired, only cut. */
   lost: boolean;
+  isSilent: boolean;
   readonly held: Buffer[];
   /** Delayed bytes. Later bytes do not overtake them, even if the delay is shorter by then. */
   readonly late: Record<Direction, Late[]>;
@@ -28,6 +29,8 @@ export interface FaultProxy extends AsyncDisposable {
    * Drops all bytes in this direction, on open and new connections, without notifying either end.
    */
   drop(direction: Direction | 'both'): void;
+  /** Drops all bytes of the connections that are open now, as a router that has forgotten them does. */
+  dropOpen(): void;
   /** Holds replies back until `pass`; requests go through. */
   holdReplies(): void;
   /** Delays every byte, both ways, by this long. */
@@ -98,6 +101,10 @@ class TcpFaultProxy implements FaultProxy {
       this.#dropping.add(each);
   }
 
+  dropOpen(): void {
+    for (const connection of this.#connections) connection.isSilent = true;
+  }
+
   holdReplies(): void {
     this.#holding = true;
   }
@@ -157,7 +164,7 @@ class TcpFaultProxy implements FaultProxy {
     }
     const server = connect(this.#target(), this.#host);
     const late = { toServer: [], toClient: [] };
-    const connection: ProxiedConnection = { client, server, lost: false, held: [], late };
+    const connection: ProxiedConnection = { client, server, lost: false, isSilent: false, held: [], late };
     this.#connections.add(connection);
     client.setNoDelay(true);
     server.setNoDelay(true);
@@ -173,7 +180,7 @@ class TcpFaultProxy implements FaultProxy {
   }
 
   #carry(connection: ProxiedConnection, direction: Direction, data: Buffer): void {
-    if (this.#dropping.has(direction)) {
+    if (connection.isSilent || this.#dropping.has(direction)) {
       connection.lost = true;
       return;
     }

@@ -32,6 +32,27 @@ it('a silent connection: the holder is notified before another can hold', async 
   await (await locks.mutex('silent').acquire()).release();
 }, 30_000);
 
+it('open connections that fall silent cost no hold, also while other locks are waited for', async () => {
+  const [locks, others] = [stage.locks({ url: stage.proxyUrl, ttlMs: 6_000 }), stage.locks()];
+  const hold = await locks.mutex('kept').acquire();
+  const names = ['waited for 1', 'waited for 2', 'waited for 3'];
+  const blocking = await Promise.all(names.map((name) => others.mutex(name).acquire()));
+  const waiting = names.map((name) => later(locks.mutex(name).acquire({ waitMs: 60_000 })));
+  for (const name of names)
+    await eventually('a waiter', async () => (await others.inspect(name)).waiters.length === 1);
+  // More calls at a time than the store has connections, so that all of them are open.
+  for (let round = 0; round < 5; round += 1)
+    await Promise.all(
+      Array.from({ length: 300 }, (_, n) => locks.withLock(`busy ${round} ${n}`, () => sleep(n % 7))),
+    );
+  stage.proxy.dropOpen();
+  await sleep(8_000);
+  hold.assertHeld();
+  await Promise.all(blocking.map((each) => each.release()));
+  for (const each of waiting) await (await each).release();
+  await hold.release();
+}, 60_000);
+
 it('replies that are lost: what is asked again by the same id is granted once, with one fence', async () => {
   const store = stage.store({ url: stage.proxyUrl });
   const claim = request('lost-reply');
