@@ -17,7 +17,7 @@ describe('aborting a wait', () => {
     expect((await store.read('a')).map((claim) => claim.id)).toEqual([hold.id]);
   });
 
-  it('rejects at once also while the store is asked who holds the lock, or whether a once is done', async () => {
+  it('rejects at once also while the store is asked for the holders, or for a finished once', async () => {
     const { locks, faulty, clock } = makeWorld();
     await locks().mutex('a').acquire();
     void locks().once('job', () => clock.sleep(60_000));

@@ -228,6 +228,9 @@ export const inspectCases: readonly StoreCase[] = [
     leftOut: () => null,
     run: withStores(1, async (env, a) => {
       const store = await env.open();
+      const used = request(freshName());
+      await store.claim(used);
+      await store.release(used);
       await store.close();
       await store.close();
       const wanted = request(freshName());
