@@ -1,23 +1,37 @@
 import type { Clock } from '../../clock.ts';
-import { ClosedError, StoreError } from '../../errors.ts';
+import { StoreError } from '../../errors.ts';
 import { type Instant, instant } from '../../store/validity.ts';
-import { errorText } from '../../util/error-text.ts';
+import { isDefinite } from '../../util/error-code.ts';
+import { Batch } from '../shared/batch.ts';
+import type { FailureVerdict, Send } from '../shared/batch-options.ts';
 import type {
   DiagnosedClient,
   EtcdClient,
+  KeyValue,
   LeaseReply,
   Member,
+  RangeReply,
+  RangeRequest,
+  RequestOp,
   StatusReply,
   Stream,
   TxnReply,
   TxnRequest,
   WatchReply,
 } from './client.ts';
+import { asStoreError, isBreakerOpen } from './failure.ts';
 
 /** The time limit of one attempt at one member. The client then tries another member by itself. */
-export const ATTEMPT_MS = 2_000;
+const ATTEMPT_MS = 2_000;
 /** No attempt begins later than this after the first one: the caller has given up by then. */
 const CALL_MS = 4_500;
+/** By default etcd accepts 128 operations in a transaction, nested operations included. */
+const READS_MAX = 40;
+const WRITES_MAX = 64;
+/** How many keys are read at once. With the longest names and notes they fit into 4 MB. */
+export const PAGE = 500;
+/** Answers with more keys do not share a transaction, because its whole answer must fit too. */
+const SHORT = 16;
 
 /** The answer to a keep-alive. It counts once a transaction confirms it (`Lease.confirm`). */
 export interface Alive {
@@ -28,35 +42,122 @@ export interface Alive {
   readonly term: number;
 }
 
-/** A lease as etcd has granted it. */
 export interface Granted extends Alive {
   readonly id: string;
 }
 
-/** The calls of the etcd API. Each has a time limit, because a paused member never answers. */
+export interface TxnResult {
+  /** Whether the comparisons were true. */
+  readonly succeeded: boolean;
+  /** The cluster's revision at which the answer was read. */
+  readonly revision: bigint;
+  readonly term: number;
+  /** The answers to range requests, in order. */
+  readonly ranges: readonly RangeReply[];
+  /** When above 1, an earlier attempt whose answer was lost may have taken effect. */
+  readonly attempts: number;
+}
+
+interface Limits {
+  readonly attemptMs?: number | undefined;
+  /** Once it aborts, no attempt begins. The result is still awaited: a key may have been made. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Read extends Limits {
+  /** Three at most. */
+  readonly ranges: readonly RangeRequest[];
+}
+
+export interface Write extends Limits {
+  readonly txn: TxnRequest;
+  /**
+   * Two writes with the same one are never put into the same transaction: the key that is written,
+   * or the lock of a new claim. All keys that a transaction creates have the same create revision,
+   * so two new claims of one lock would have no order.
+   */
+  readonly conflict: Buffer;
+}
+
+/**
+ * The calls of the etcd API. Each has a time limit, because a paused member never answers. Reads and
+ * writes are confirmed by a majority. Those of one tick share one transaction.
+ */
 export class Calls {
   readonly #client: EtcdClient;
   readonly #clock: Clock;
+  /** Transactions that only read cost the cluster no write. */
+  readonly reads: Batch<Read, TxnResult>;
+  readonly writes: Batch<Write, TxnResult>;
   /** Why a call last failed. The client's circuit breaker, once open, does not repeat the reason. */
   #lastError: unknown = null;
 
   constructor(client: EtcdClient, clock: Clock) {
     this.#client = client;
     this.#clock = clock;
+    const common = {
+      clock,
+      callsMax: Number.POSITIVE_INFINITY,
+      // A refused operation fails the whole transaction, so each operation is then sent by itself.
+      onFailure: (error: unknown) => (isDefinite(error) ? 'alone' : 'fail') as FailureVerdict,
+      errors: {
+        notSent: () => new StoreError('A transaction was not sent', { applied: 'no' }),
+        noAnswer: () => new StoreError('A transaction was not answered', { applied: 'unknown' }),
+        failed: (error: unknown) => error as Error,
+      },
+    };
+    this.reads = new Batch({
+      ...common,
+      itemsMax: READS_MAX,
+      send: this.#sendReads,
+      isAlone: ({ ranges }) => ranges.some(isLong),
+    });
+    this.writes = new Batch({
+      ...common,
+      itemsMax: WRITES_MAX,
+      send: this.#sendWrites,
+      conflicts: ({ conflict }) => [conflict.toString('latin1')],
+      isAlone: ({ txn }) => [...txn.success, ...txn.failure].some(readsLong),
+    });
   }
 
-  /**
-   * `isWanted`: asked before every attempt but the first. A transaction that no caller waits for is
-   * not sent again. `attempts`: how often it was sent. An earlier attempt may have taken effect.
-   */
-  async txn(
-    request: TxnRequest,
-    attemptMs: number,
-    isWanted?: () => boolean,
-  ): Promise<{ reply: TxnReply; attempts: number }> {
+  readonly #sendReads: Send<Read, TxnResult> = async (ops) => {
+    const success = ops.flatMap(({ ranges }) => ranges.map((range) => ({ request_range: range })));
+    const { reply, attempts } = await this.#txn({ compare: [], success, failure: [] }, ops);
+    const all = resultOf(reply, reply, attempts);
+    return ops.map(({ ranges }) => ({ value: { ...all, ranges: all.ranges.splice(0, ranges.length) } }));
+  };
+
+  readonly #sendWrites: Send<Write, TxnResult> = async (ops) => {
+    const [only] = ops;
+    const alone = ops.length === 1 && only !== undefined;
+    const outer: TxnRequest = alone
+      ? only.txn
+      : { compare: [], success: ops.map(({ txn }) => ({ request_txn: txn })), failure: [] };
+    const { reply, attempts } = await this.#txn(outer, ops);
+    const replies = alone ? [reply] : reply.responses.map((response) => response.response_txn);
+    return replies.map((inner) => ({ value: resultOf(reply, inner, attempts) }));
+  };
+
+  async #txn(request: TxnRequest, ops: readonly Limits[]) {
+    const attemptMs = Math.min(...ops.map((op) => op.attemptMs ?? ATTEMPT_MS));
+    const isWanted = (): boolean => ops.some(({ signal }) => signal?.aborted !== true);
     const attempts = new Attempts('A transaction', this.#clock, attemptMs, isWanted);
     const reply = await this.#run<TxnReply>(attempts, (options) => this.#client.kv.txn(request, options));
     return { reply, attempts: attempts.count };
+  }
+
+  /** All keys of a range, in order, page by page. One that is created meanwhile may be missing. */
+  async *keys(from: Buffer, end: Buffer, keysOnly: boolean): AsyncIterable<KeyValue> {
+    for (let key = from; ; ) {
+      const range = { key, range_end: end, limit: PAGE, keys_only: keysOnly };
+      const { ranges } = await this.reads.add({ ranges: [range] });
+      const kvs = ranges[0]?.kvs ?? [];
+      yield* kvs;
+      const last = kvs.at(-1);
+      if (last === undefined || kvs.length < PAGE) return;
+      key = Buffer.concat([last.key, Buffer.from([0])]);
+    }
   }
 
   async grant(ttlSeconds: number): Promise<Granted> {
@@ -148,7 +249,7 @@ export class Calls {
       return (await send(attempts.options)) as Reply;
     } catch (error) {
       if (!isBreakerOpen(error)) this.#lastError = error;
-      throw asStoreError(error, attempts, this.#lastError ?? error);
+      throw asStoreError(attempts.what, error, attempts.count, this.#lastError ?? error);
     }
   }
 }
@@ -164,6 +265,7 @@ class Attempts {
   readonly options: object;
   count = 0;
 
+  /** `isWanted`: asked before every attempt but the first. */
   constructor(what: string, clock: Clock, attemptMs: number, isWanted = (): boolean => true) {
     this.what = what;
     const untilMs = clock.monotonicMs() + CALL_MS;
@@ -190,53 +292,16 @@ class Attempts {
   }
 }
 
-/** gRPC codes with which a member refuses a request without applying any of it. */
-const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
-const RESOURCE_EXHAUSTED = 8;
+const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT;
 
-function asStoreError(error: unknown, { what, count: attempts }: Attempts, cause: unknown): StoreError {
-  if (error instanceof StoreError) return error;
-  const message = errorText(error);
-  if (attempts === 0 && message.includes('client was already closed')) {
-    const closed = new ClosedError('The etcd client has been closed');
-    return new StoreError(`${what} was not sent: the client has been closed`, {
-      cause: closed,
-      applied: 'no',
-    });
-  }
-  const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
-  // The client fails with the same code when an answer is too large for it. The request was applied
-  // then.
-  const isAnswer = code !== RESOURCE_EXHAUSTED || message.includes('etcdserver: ');
-  const isDefinite =
-    attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && wasNotSent(error, message);
-  const applied = isDefinite ? 'no' : 'unknown';
-  return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
-}
+const readsLong = (op: RequestOp): boolean => 'request_range' in op && isLong(op.request_range);
 
-/**
- * True when the client never sent the request: the login failed, or the circuit breaker of every
- * member is open. Other errors prove nothing, because a client may not read the deadline for every
- * attempt.
- */
-function wasNotSent(error: unknown, message: string): boolean {
-  return /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
-}
-
-function isBreakerOpen(error: unknown): boolean {
-  return (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true;
-}
-
-/** The write was refused because its lease had ended. */
-export function isLeaseGone(error: unknown): boolean {
-  return error instanceof StoreError && error.message.includes('requested lease not found');
-}
-
-export function isDenied(error: unknown): boolean {
-  return error instanceof StoreError && error.message.includes('permission denied');
-}
-
-/** The space quota is used up: etcd refuses every put, but leases, reads and deletions work. */
-export function isFull(error: unknown): boolean {
-  return error instanceof StoreError && error.message.includes('database space exceeded');
+function resultOf({ header }: TxnReply, inner: TxnReply | null | undefined, attempts: number) {
+  return {
+    revision: BigInt(header.revision),
+    term: Number(header.raft_term),
+    succeeded: inner?.succeeded === true,
+    ranges: (inner?.responses ?? []).flatMap(({ response_range }) => response_range ?? []),
+    attempts,
+  };
 }

@@ -11,11 +11,8 @@ export class Claim implements ClaimRef {
   readonly mode: Mode;
   readonly lock: LockKeys;
   readonly key: Buffer;
-  /**
-   * Create revision: queue position and fence. `null` until the key is known to exist, and once it
-   * was deleted because the claim was refused.
-   */
-  revision: bigint | null = null;
+  /** Create revision: queue position and fence. 0 while the key is not known to exist. */
+  revision = 0n;
   /** The revision of the last write to the key that this store knows of. */
   modRevision = 0n;
   lease: Lease;
@@ -47,14 +44,10 @@ export class Claim implements ClaimRef {
     this.lease = lease;
   }
 
-  get keyText(): string {
-    return this.key.toString('latin1');
-  }
-
   moveTo(lease: Lease): void {
-    this.lease.claims.delete(this.keyText);
+    this.lease.claims.delete(this);
     this.lease = lease;
-    lease.claims.add(this.keyText);
+    lease.claims.add(this);
   }
 
   endKeyWatch(): void {

@@ -11,24 +11,17 @@ import type {
 import { elapsedMs, type Instant, instant } from '../../store/validity.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import { Turns } from '../../util/turns.ts';
-import { claimKey } from '../shared/claim-map.ts';
+import type { AheadWatch } from '../shared/ahead-watch.ts';
+import { ClaimMap, claimKey } from '../shared/claim-map.ts';
 import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
-import { type Calls, isLeaseGone } from './calls.ts';
+import type { Calls } from './calls.ts';
 import { Claim } from './claim.ts';
-import type { ClaimTable } from './claim-table.ts';
+import { isLeaseGone } from './failure.ts';
 import type { Keys } from './key.ts';
 import { type Lease, unknownLease } from './lease.ts';
-import { type Extension, LeaseExtension } from './lease-extension.ts';
 import { holdTime, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
-import type { Verdict } from './queue.ts';
-import type { Enqueued, Look, Queues } from './queues.ts';
-import type { Transactions } from './transactions.ts';
+import type { Enqueued, Look, Queues, Verdict } from './queues.ts';
 
-/**
- * The lease time of a claim that waits, unless its TTL is shorter. A waiter that dies or is stopped
- * delays the queue by this time.
- */
-const WAITING_MS = 5_000;
 /** How soon a waiter asks again while a watch wakes it, and while there is no watch. */
 const ASK_AGAIN_MS = 10_000;
 const POLL_MS = 1_000;
@@ -42,7 +35,6 @@ const NOTE_MS = 1_000;
 
 const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: null };
 
-/** One call of `claim`. */
 interface Ask {
   readonly request: ClaimRequest;
   readonly signal: AbortSignal | undefined;
@@ -52,12 +44,15 @@ interface Ask {
 
 /** The claims of this store: how they enter queues, ask again, are renewed, and are removed. */
 export class Claims {
+  readonly #calls: Calls;
   readonly #clock: Clock;
   readonly #keys: Keys;
-  readonly #table: ClaimTable;
   readonly #queues: Queues;
+  /** Of the claims that wait. */
+  readonly #watch: AheadWatch<Claim>;
   readonly #leases: LeasePool;
-  readonly #extension: LeaseExtension;
+  /** The claims of this store that exist, or may exist. */
+  readonly #table = new ClaimMap<Claim>();
   /**
    * New claims of one lock enter its queue one after the other, in the order of the calls: requests
    * that are sent at the same time could reach the server in any order.
@@ -70,31 +65,23 @@ export class Claims {
   #sweepTimer: Timer | null = null;
   #isClosed = false;
 
-  constructor(
-    calls: Calls,
-    transactions: Transactions,
-    queues: Queues,
-    keys: Keys,
-    table: ClaimTable,
-    clock: Clock,
-  ) {
+  constructor(calls: Calls, queues: Queues, keys: Keys, watch: AheadWatch<Claim>, clock: Clock) {
+    this.#calls = calls;
     this.#clock = clock;
     this.#keys = keys;
-    this.#table = table;
     this.#queues = queues;
-    this.#leases = new LeasePool(calls, transactions, clock);
-    this.#extension = new LeaseExtension(this.#leases, transactions);
+    this.#watch = watch;
+    this.#leases = new LeasePool(calls, clock);
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     const ask: Ask = { request, signal, waiter: waiter ?? null, sent: instant(this.#clock) };
-    this.#sweepLater();
     const known = await this.#askAgain(ask);
     if (known !== null) return known;
     const { name } = request;
     const isTry = !request.wait && request.mode.kind === 'exclusive';
-    // Once that attempt is answered, the lock was held at some time since this call: by its claim, or
-    // by another one. So any number of simultaneous attempts costs two round trips.
+    // Once that attempt is answered, the lock was held at some time since this call: by its claim,
+    // or by another one. So any number of simultaneous attempts costs two round trips.
     for (let next = this.#nextTries.get(name); isTry && next; next = this.#nextTries.get(name))
       if (await next) return (await this.#askAgain(ask)) ?? REFUSED;
     const isNext = isTry && this.#entries.has(name);
@@ -129,10 +116,10 @@ export class Claims {
     if (this.#table.get(ask.request) === undefined) return null;
     return await this.#asks.run(claimKey(ask.request), async () => {
       const claim = this.#table.get(ask.request);
-      if (claim === undefined || claim.revision === null || claim.isEntering) return null;
+      if (claim === undefined || claim.isEntering) return null;
       claim.waiter = ask.waiter;
       const outcome = claim.isGranted ? await this.#moveHold(claim, ask) : await this.#askInQueue(claim, ask);
-      if (outcome === null) this.#table.remove(claim);
+      if (outcome === null || outcome === REFUSED) this.#remove(claim);
       return outcome;
     });
   }
@@ -148,15 +135,15 @@ export class Claims {
     claim.waiter = waiter;
     claim.trust(sent);
     claim.isEntering = true;
-    this.#table.add(claim);
+    this.#add(claim);
     try {
       const entered = await this.#queues.enter(claim, request, signal);
       const outcome = await this.#onEntered(entered, claim, ask, use);
-      if (outcome === null || outcome === REFUSED) this.#table.remove(claim);
+      if (outcome === null || outcome === REFUSED) this.#remove(claim);
       return outcome;
     } catch (failure) {
-      this.#table.remove(claim);
-      const error = asUnknownIfStanding(failure, claim.revision !== null);
+      this.#remove(claim);
+      const error = asUnknownIfStanding(failure, claim.revision !== 0n);
       // The key may exist or still be created: it ends with its lease, or is found by its id.
       if (isUnknown(error) || isLeaseGone(error)) use.lease.end();
       if (isLeaseGone(error)) return null;
@@ -173,20 +160,25 @@ export class Claims {
     await confirm(use, entered.term);
     if (entered.verdict.granted) return this.#grant(claim, sent);
     this.#watchAhead(claim, entered.verdict, entered.revision);
-    return (await this.#extension.extend(claim, waiting(request))) ? this.#refuse(claim, sent) : null;
+    return (await this.#extendWaiting(claim, request)) ? this.#refuse(claim, sent) : null;
+  }
+
+  /** Keeps the queue position. False: the claim is gone. */
+  #extendWaiting(claim: Claim, { ttlMs }: ClaimRequest): Promise<boolean> {
+    return this.#leases.extend(claim, () => this.#leases.forWaiting(ttlMs));
   }
 
   /** Keeps the queue position, and checks whether the claim is granted. `null`: the claim is gone. */
   async #askInQueue(claim: Claim, ask: Ask): Promise<ClaimOutcome | null> {
+    // The key was deleted as soon as it was created.
+    if (claim.revision === 0n) return null;
     const { request, sent } = ask;
-    const { revision, lease } = claim;
-    if (revision === null) return null;
     const { seconds } = holdTime(request.ttlMs, request.mode);
-    const takes = claim.isNext && lease.seconds !== seconds && claim.mode.kind === 'exclusive';
+    const takes = claim.isNext && claim.lease.seconds !== seconds && claim.mode.kind === 'exclusive';
     const extends_ = !takes && isStale(claim, request, sent);
     const [extended, looked] = await Promise.allSettled([
-      extends_ ? this.#extension.extend(claim, waiting(request)) : true,
-      takes ? this.#take(claim, revision, request) : this.#queues.look(claim, revision),
+      extends_ ? this.#extendWaiting(claim, request) : true,
+      takes ? this.#take(claim, request) : this.#queues.look(claim),
     ]);
     if (looked.status === 'rejected') throw looked.reason;
     const look = looked.value;
@@ -199,22 +191,22 @@ export class Claims {
     }
     if (!look.verdict.granted) {
       await this.#queues.withdraw(claim);
-      this.#table.remove(claim);
       return REFUSED;
     }
     // A hold lives for the TTL that was asked for, not for the lease time of a waiter.
     return claim.lease.seconds === seconds ? this.#grant(claim, sent) : await this.#moveHold(claim, ask);
   }
 
-  async #moveHold(claim: Claim, { request: { ttlMs }, sent }: Ask): Promise<ClaimOutcome | null> {
-    const isThere = await this.#extension.extend(claim, { ttlMs, state: 'granted' });
+  async #moveHold(claim: Claim, { request, sent }: Ask): Promise<ClaimOutcome | null> {
+    const time = holdTime(request.ttlMs, claim.mode);
+    const isThere = await this.#leases.extend(claim, () => this.#leases.forClaim(time));
     return isThere ? this.#grant(claim, sent) : null;
   }
 
   /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
-  async #take(claim: Claim, revision: bigint, { ttlMs, mode }: ClaimRequest): Promise<Look | null> {
+  async #take(claim: Claim, { ttlMs, mode }: ClaimRequest): Promise<Look | null> {
     const use = await this.#leases.forClaim(holdTime(ttlMs, mode));
-    const look = await this.#queues.take(claim, revision, use.lease);
+    const look = await this.#queues.take(claim, use.lease);
     if (look !== null && claim.lease === use.lease) await confirm(use, look.term);
     return look;
   }
@@ -226,19 +218,19 @@ export class Claims {
     if (!claim.isGranted) claim.grantedAtMs = this.#clock.monotonicMs();
     claim.isGranted = true;
     claim.waiter = null;
-    this.#table.watch.end(claim);
-    return { granted: true, fence: claim.revision ?? 0n, validForMs };
+    this.#watch.end(claim);
+    return { granted: true, fence: claim.revision, validForMs };
   }
 
   /** To be called before a refusal: every change after `revision` then wakes the waiter. */
   #watchAhead(claim: Claim, verdict: Verdict & { granted: false }, revision: bigint): void {
     claim.isNext = false;
-    void this.#table.watch.arm(claim, verdict.behind, revision);
+    void this.#watch.arm(claim, verdict.behind, revision);
   }
 
   #refuse(claim: Claim, sent: Instant): ClaimOutcome {
     const livesMs = claim.trust(sent);
-    if (!this.#table.watch.isWatched(claim))
+    if (!this.#watch.isWatched(claim))
       return { granted: false, retryAfterMs: Math.max(Math.min(livesMs / 3, POLL_MS), 1) };
     claim.validForMs = KEEP_MS;
     // A random part, so that claims that came together do not ask again together.
@@ -249,13 +241,16 @@ export class Claims {
     const sent = instant(this.#clock);
     const claim = await this.#findGranted(ref);
     if (claim === null) return { held: false };
-    if (!(await this.#extension.extend(claim, change))) {
-      this.#table.remove(claim);
+    const leaseFor = (): Promise<LeaseUse> => this.#leases.forRenewal(claim, change);
+    if (!(await this.#leases.extend(claim, leaseFor, change.note))) {
+      this.#remove(claim);
       return { held: false };
     }
     const validForMs = claim.trust(sent);
     if (change.note !== undefined) {
-      this.#leaveBehind(claim);
+      // A claim with a last note may stay for a year, so it is forgotten. `#findGranted` finds it.
+      if (claim.lease.state === 'open') claim.lease.state = 'fixed';
+      if (claim.lease.state !== 'kept') this.#remove(claim);
       // The waiters also poll, so a failure does not matter.
       await this.#announceNote(claim).catch(() => {});
     }
@@ -274,25 +269,28 @@ export class Claims {
     claim.revision = found.revision;
     claim.modRevision = found.modRevision;
     claim.isGranted = true;
-    this.#table.add(claim);
-    this.#sweepLater();
+    this.#add(claim);
     return claim;
   }
 
-  /**
-   * A claim with a last note may stay for a year. This store forgets such a claim. Should it be
-   * renewed again, `#findGranted` finds it.
-   */
-  #leaveBehind(claim: Claim): void {
-    const { lease } = claim;
-    if (lease.state === 'kept') return;
-    if (lease.state === 'open') lease.state = 'fixed';
-    this.#table.remove(claim);
+  #add(claim: Claim): void {
+    this.#table.add(claim);
+    claim.lease.claims.add(claim);
+    this.#sweepLater();
   }
 
-  async #announceNote({ lock }: Claim): Promise<void> {
+  #remove(claim: Claim): void {
+    this.#table.delete(claim);
+    claim.lease.claims.delete(claim);
+    this.#watch.end(claim);
+    claim.endKeyWatch();
+  }
+
+  /** Wakes the waiters of the lock. The key ends with its lease. */
+  async #announceNote({ lock: { note: key } }: Claim): Promise<void> {
     const { lease } = await this.#leases.forClaim(leaseTime(NOTE_MS));
-    await this.#queues.announceNote(lock, lease);
+    const put = { request_put: { key, lease: lease.id, value: Buffer.alloc(0) } };
+    await this.#calls.writes.add({ txn: { compare: [], success: [put], failure: [] }, conflict: key });
   }
 
   async release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
@@ -302,23 +300,21 @@ export class Claims {
     try {
       if (signal?.aborted === true) throw new StoreError('The release was not sent', { applied: 'no' });
       if (claim === undefined) return await this.evict(ref);
-      const isRemoved = await this.#queues.remove(claim.key, claim.revision);
-      // A pending request may still create the key. Then the claim stays in the table, so that it
-      // can be released again.
-      if (isRemoved || !claim.isEntering) this.#table.remove(claim);
+      const isRemoved = await this.#queues.remove(claim);
+      // A pending request may still create the key, and then the claim must be released again.
+      if (isRemoved || !claim.isEntering) this.#remove(claim);
       return isRemoved;
     } catch (error) {
-      // The claim must not be extended any more. If the caller tries again, the key is found by the
-      // claim's id.
+      // The claim must not be extended any more. The next release finds the key by the claim's id.
       claim?.lease.end();
-      if (claim?.isEntering === false) this.#table.remove(claim);
+      if (claim?.isEntering === false) this.#remove(claim);
       throw error;
     }
   }
 
   async evict({ name, id }: ClaimRef): Promise<boolean> {
     const found = await this.#queues.find(this.#keys.lock(name), id);
-    return found !== null && (await this.#queues.remove(found.key, found.revision));
+    return found !== null && (await this.#queues.remove(found));
   }
 
   /** `null`: not known to this store. */
@@ -327,20 +323,20 @@ export class Claims {
     return grantedAtMs === null ? null : this.#clock.monotonicMs() - grantedAtMs;
   }
 
-  /** Revokes the leases without claims. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#sweepTimer?.cancel();
     await this.#leases.close();
   }
 
-  /** Sweeps every second while there are claims or leases. The timer does not keep the process alive. */
+  /** Sweeps every second while there are claims. The timer does not keep the process alive. */
   #sweepLater(): void {
     if (this.#isClosed) return;
     this.#sweepTimer ??= this.#clock.startTimer(SWEEP_MS, () => {
       this.#sweepTimer = null;
       this.#sweep();
-      if (this.#leases.sweep() || this.#table.size > 0) this.#sweepLater();
+      this.#leases.sweep();
+      if (this.#table.size > 0) this.#sweepLater();
     });
   }
 
@@ -360,27 +356,20 @@ export class Claims {
       else if (!lease.canGoOn) claim.waiter.wake();
       else if (lease.leftMs <= (lease.ttlMs * 2) / 3) {
         extended.add(lease);
-        this.#leases.extend(lease, claim.key).catch(() => {});
+        this.#leases.extendLease(lease, claim.key).catch(() => {});
       }
     }
   }
 
   #end(claim: Claim, overMs: number): void {
     const forget = (): void => {
-      // A renewal may have begun while the key was being removed. That renewal finds the claim
-      // gone.
-      if (claim.renewals === 0) this.#table.remove(claim);
+      // A renewal that began while the key was being removed finds the claim gone.
+      if (claim.renewals === 0) this.#remove(claim);
     };
-    if (claim.lease.leftMs > 0) this.#queues.remove(claim.key, claim.revision).then(forget, () => {});
+    if (claim.lease.leftMs > 0) this.#queues.remove(claim).then(forget, () => {});
     else if (overMs > claim.lease.ttlMs) forget();
   }
 }
-
-/** The extension of a waiting claim. */
-const waiting = ({ ttlMs }: ClaimRequest): Extension => ({
-  ttlMs: Math.min(ttlMs, WAITING_MS),
-  state: 'waiting',
-});
 
 /** True when the lease has less left than a hold needs, or than a waiter needs until it asks again. */
 function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent: Instant): boolean {

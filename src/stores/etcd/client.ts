@@ -81,7 +81,6 @@ export interface RangeRequest {
   readonly sort_target?: 'Create';
   readonly keys_only?: boolean;
   readonly count_only?: boolean;
-  readonly min_create_revision?: string;
   readonly max_create_revision?: string;
 }
 

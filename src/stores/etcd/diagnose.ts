@@ -9,8 +9,9 @@ import {
   warn,
 } from '../../store/finding.ts';
 import { judgeVoters } from '../shared/voters.ts';
-import { ATTEMPT_MS, type Calls, isDenied } from './calls.ts';
+import type { Calls } from './calls.ts';
 import type { Member, StatusReply } from './client.ts';
+import { isDenied } from './failure.ts';
 import type { Keys } from './key.ts';
 import { defectsOf, isSupported } from './lease-defects.ts';
 import { askMembers, judgeClocks, judgeReachable, quotaOf } from './member-checks.ts';
@@ -155,14 +156,12 @@ async function checkPermissions(calls: Calls, keys: Keys): Promise<Verdict> {
   const { from: key } = keys.all('holdfast-doctor');
   const prefix = `the prefix "${keys.prefix}"`;
   try {
-    await calls.txn(
-      {
-        compare: [{ target: 'Create', result: 'Greater', key, create_revision: NEVER }],
-        success: [{ request_delete_range: { key } }],
-        failure: [{ request_range: { key } }],
-      },
-      ATTEMPT_MS,
-    );
+    const txn = {
+      compare: [{ target: 'Create', result: 'Greater', key, create_revision: NEVER }],
+      success: [{ request_delete_range: { key } }],
+      failure: [{ request_range: { key } }],
+    } as const;
+    await calls.writes.add({ txn, conflict: key });
     return ok(`keys under ${prefix} can be read and written`, 'Locks can be acquired and released.');
   } catch (error) {
     if (!isDenied(error)) throw error;

@@ -14,19 +14,18 @@ import type {
   WatchTarget,
 } from '../../store/store.ts';
 import { settlesWithin } from '../../util/backoff.ts';
+import { AheadWatch } from '../shared/ahead-watch.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import { Calls } from './calls.ts';
-import { ClaimTable } from './claim-table.ts';
 import { Claims } from './claims.ts';
 import type { EtcdClient } from './client.ts';
 import { diagnose } from './diagnose.ts';
 import { listNames, readClaims } from './inspect.ts';
 import { Keys } from './key.ts';
 import { Queues } from './queues.ts';
-import { Transactions } from './transactions.ts';
-import { WatchHub } from './watch-hub.ts';
+import { queueWatches, WatchHub } from './watch-hub.ts';
 
 const CLOSE_MS = 1_000;
 
@@ -62,7 +61,6 @@ export class EtcdStore implements Store {
   readonly #clock: Clock;
   readonly #keys: Keys;
   readonly #calls: Calls;
-  readonly #transactions: Transactions;
   readonly #queues: Queues;
   readonly #hub: WatchHub;
   readonly #claims: Claims;
@@ -76,11 +74,10 @@ export class EtcdStore implements Store {
     this.#clock = clock;
     this.#keys = new Keys(options.prefix ?? 'holdfast/');
     this.#calls = new Calls(client, clock);
-    this.#transactions = new Transactions(this.#calls, clock);
-    this.#queues = new Queues(this.#transactions, queueMaxOf(options));
+    this.#queues = new Queues(this.#calls, queueMaxOf(options));
     this.#hub = new WatchHub(this.#calls, clock);
-    const table = new ClaimTable(this.#hub, ({ id }) => this.#evictions.tell(id));
-    this.#claims = new Claims(this.#calls, this.#transactions, this.#queues, this.#keys, table, clock);
+    const watch = new AheadWatch(queueWatches(this.#hub, ({ id }) => this.#evictions.tell(id)));
+    this.#claims = new Claims(this.#calls, this.#queues, this.#keys, watch, clock);
     this.#closeClient = closeClient;
   }
 
@@ -120,7 +117,7 @@ export class EtcdStore implements Store {
 
   async *list(prefix: string): AsyncIterable<string> {
     this.#assertOpen();
-    yield* listNames(this.#transactions, this.#keys, prefix);
+    yield* listNames(this.#calls, this.#keys, prefix);
   }
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {

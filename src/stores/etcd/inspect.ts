@@ -3,15 +3,11 @@ import type { StoredClaim } from '../../store/store.ts';
 import type { Calls } from './calls.ts';
 import type { Keys, LockKeys } from './key.ts';
 import type { Queues } from './queues.ts';
-import type { Transactions } from './transactions.ts';
 
 /** How many leases are asked for their remaining time. Claims on further leases show none. */
 const LEASES_MAX = 16;
 
-/**
- * All claims of a lock. etcd stores no times, so that only the store that made a claim knows how long it
- * is held: `heldForMs`.
- */
+/** All claims of a lock. `heldForMs` knows only those of this store: etcd stores no times. */
 export async function readClaims(
   queues: Queues,
   calls: Calls,
@@ -20,9 +16,13 @@ export async function readClaims(
 ): Promise<StoredClaim[]> {
   const queue = await queues.whole(lock, false);
   const granted = grantedCount(queue.map(({ mode }) => mode));
-  const times = await timesLeft(
-    calls,
-    queue.map(({ lease }) => lease),
+  const leases = [...new Set(queue.map(({ lease }) => lease))];
+  const times = new Map<string, number | null>();
+  await Promise.all(
+    leases.slice(0, LEASES_MAX).map(async (lease) => {
+      // A lease that has just ended must not fail the whole read.
+      times.set(lease, await calls.timeToLive(lease).catch(() => null));
+    }),
   );
   return queue.map(({ id, mode, revision, lease, note }, position) => ({
     id,
@@ -35,28 +35,11 @@ export async function readClaims(
   }));
 }
 
-async function timesLeft(calls: Calls, leases: readonly string[]): Promise<Map<string, number>> {
-  const times = new Map<string, number>();
-  const distinct = [...new Set(leases)].filter((lease) => lease !== '0').slice(0, LEASES_MAX);
-  await Promise.all(
-    distinct.map(async (lease) => {
-      // A lease that has just ended must not fail the whole read.
-      const leftMs = await calls.timeToLive(lease).catch(() => null);
-      if (leftMs !== null) times.set(lease, leftMs);
-    }),
-  );
-  return times;
-}
-
 /** Names of locks with at least one key, in the order of the keys. */
-export async function* listNames(
-  transactions: Transactions,
-  keys: Keys,
-  prefix: string,
-): AsyncGenerator<string, void, undefined> {
+export async function* listNames(calls: Calls, keys: Keys, prefix: string): AsyncIterable<string> {
   const { from, end } = keys.all(prefix);
   let last: string | null = null;
-  for await (const { key } of transactions.keys(from, end, true)) {
+  for await (const { key } of calls.keys(from, end, true)) {
     const name = keys.nameIn(key);
     if (name === null || name === last || !name.startsWith(prefix)) continue;
     last = name;

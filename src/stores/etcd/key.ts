@@ -55,7 +55,8 @@ export class Keys {
 }
 
 export class LockKeys {
-  readonly #path: string;
+  /** What the keys begin with, as text. */
+  readonly path: string;
   readonly from: Buffer;
   /** The byte after `/` is `0`. */
   readonly end: Buffer;
@@ -63,19 +64,19 @@ export class LockKeys {
   readonly note: Buffer;
 
   constructor(prefix: string, name: string) {
-    this.#path = `${prefix}${name}/`;
-    this.from = Buffer.from(this.#path);
+    this.path = `${prefix}${name}/`;
+    this.from = Buffer.from(this.path);
     this.end = Buffer.from(`${prefix}${name}0`);
     this.note = Buffer.from(`${prefix}\u0001${name}`);
   }
 
   /** The end of the key range whose claims block a claim of this mode. */
   blockingEnd(mode: Mode): Buffer {
-    return mode.kind === 'shared' ? Buffer.from(`${this.#path}~s`) : this.end;
+    return mode.kind === 'shared' ? Buffer.from(`${this.path}~s`) : this.end;
   }
 
   claim(id: string, mode: Mode): Buffer {
-    return Buffer.from(this.#path + kindOf(mode) + escaped(id));
+    return Buffer.from(this.path + kindOf(mode) + escaped(id));
   }
 
   /** The claim that a key of this lock stands for; `null` for a key of another lock. */
@@ -87,19 +88,18 @@ export class LockKeys {
     // id names one claim only.
     if (kind === undefined || id === undefined)
       return { id: `${suffix}@${createRevision}`, mode: { kind: 'exclusive' }, ours: false };
-    const mode: Mode =
-      kind === 'x~'
-        ? { kind: 'exclusive' }
-        : kind === '~s~'
-          ? { kind: 'shared' }
-          : { kind: 'permits', count: Number(count), of: Number(of) };
-    return { id: unescaped(id), mode, ours: true };
+    return { id: unescaped(id), mode: modeOf(kind, Number(count), Number(of)), ours: true };
   }
 }
 
 function kindOf(mode: Mode): string {
   if (mode.kind === 'permits') return `~p${mode.count}-${mode.of}~`;
   return mode.kind === 'shared' ? '~s~' : 'x~';
+}
+
+function modeOf(kind: string, count: number, of: number): Mode {
+  if (kind === 'x~') return { kind: 'exclusive' };
+  return kind === '~s~' ? { kind: 'shared' } : { kind: 'permits', count, of };
 }
 
 /**

@@ -10,8 +10,6 @@ interface Defect {
   readonly breaksFences?: boolean;
 }
 
-const VERSION_MIN = { major: 3, minor: 4 };
-
 /** From the release notes of etcd 3.4, 3.5 and 3.6. Each names its issue or pull request. */
 const DEFECTS: readonly Defect[] = [
   {
@@ -46,16 +44,11 @@ const DEFECTS: readonly Defect[] = [
   },
 ];
 
-interface Version {
-  readonly minor: number;
-  readonly patch: number;
-}
-
-function parse(version: string): Version | null {
+/** `null`: older than 3.4. A newer major version counts as a minor version above all of etcd 3. */
+function parse(version: string): { readonly minor: number; readonly patch: number } | null {
   const [major = 0, minor = 0, patch = 0] = version.split(/[.+-]/).map(Number);
-  const isNewer = major > VERSION_MIN.major;
-  if (!isNewer && (major < VERSION_MIN.major || minor < VERSION_MIN.minor)) return null;
-  return { minor: isNewer ? Number.POSITIVE_INFINITY : minor, patch };
+  if (major > 3) return { minor: Number.POSITIVE_INFINITY, patch };
+  return major === 3 && minor >= 4 ? { minor, patch } : null;
 }
 
 /** `3.4.23`: 3.4 or newer. */
@@ -64,11 +57,7 @@ export function isSupported(version: string): boolean {
 }
 
 /** The defects that a release has, and the release of the same minor version without them. */
-export function defectsOf(version: string): {
-  readonly means: readonly string[];
-  readonly breaksFences: boolean;
-  readonly fixedIn: string;
-} {
+export function defectsOf(version: string) {
   const { minor, patch } = parse(version) ?? { minor: 0, patch: 0 };
   const found = DEFECTS.filter(({ since, fixed }) => minor >= since && patch < (fixed[minor] ?? 0));
   const fixedPatch = Math.max(0, ...found.map(({ fixed }) => fixed[minor] ?? 0));

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../clock.ts';
 import { type Instant, instant } from '../../store/validity.ts';
 import type { Alive, Granted } from './calls.ts';
+import type { Claim } from './claim.ts';
 
 /**
  * | state    | takes new claims | is extended                     |
@@ -28,8 +29,8 @@ export class Lease {
   readonly seconds: number;
   /** The granted time, which is at least the requested time. */
   readonly ttlMs: number;
-  /** Keys of the claims that are or may be attached to the lease. */
-  readonly claims = new Set<string>();
+  /** The claims that are or may be attached to the lease. */
+  readonly claims = new Set<Claim>();
   state: LeaseState = 'open';
   /** The keep-alive that has no answer yet. */
   pending: { readonly sentMs: number; readonly alive: Promise<Alive> } | null = null;
@@ -99,7 +100,5 @@ export class Lease {
 /** Represents a lease that was granted to another store. Its time is over by any clock. */
 export function unknownLease(): Lease {
   const never = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: Number.NEGATIVE_INFINITY };
-  const lease = new Lease(systemClock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
-  lease.end();
-  return lease;
+  return new Lease(systemClock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });
 }

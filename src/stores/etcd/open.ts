@@ -25,12 +25,11 @@ export async function openEtcd(url: string, options: { clock?: Clock | undefined
 }
 
 async function clientOptions(url: EtcdUrl, clock: Clock): Promise<object> {
-  const credentials = url.tls && (url.ca !== null || url.cert !== null) ? await readCredentials(url) : null;
   const callOptions = (): object => ({ deadline: clock.wallMs() + AUTH_MS });
   return {
     hosts: url.hosts,
-    ...(credentials === null ? {} : { credentials }),
-    ...(url.auth === null ? {} : { auth: { ...url.auth, callOptions } }),
+    credentials: url.ca === null && url.cert === null ? undefined : await readCredentials(url),
+    auth: url.auth === null ? undefined : { ...url.auth, callOptions },
     // Detects connections that drop all data. Members refuse pings more often than every five
     // seconds.
     grpcOptions: { 'grpc.keepalive_time_ms': 10_000, 'grpc.keepalive_timeout_ms': 3_000 },

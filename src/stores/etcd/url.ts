@@ -30,15 +30,8 @@ export function parseEtcdUrl(url: string): EtcdUrl {
   const hosts = parseHosts(list, { form: FORM, port: PORT }).map(
     (host) => `${tls ? 'https' : 'http'}://${host}`,
   );
-  return {
-    hosts,
-    auth: user === undefined ? null : parseUser(user),
-    tls,
-    ca,
-    cert,
-    key,
-    prefix: options.get('prefix'),
-  };
+  const auth = user === undefined ? null : parseUser(user);
+  return { hosts, auth, tls, ca, cert, key, prefix: options.get('prefix') };
 }
 
 function isTrue(value: string | null): boolean {

@@ -1,0 +1,49 @@
+import { ClosedError, StoreError } from '../../errors.ts';
+import { errorText } from '../../util/error-text.ts';
+
+/** gRPC codes with which a member refuses a request without applying any of it. */
+const DEFINITE = new Set([3, 5, 7, 8, 9, 11, 12, 16]);
+const RESOURCE_EXHAUSTED = 8;
+
+/** `attempts`: how often the request was sent. `cause`: why this call failed, or an earlier one. */
+export function asStoreError(what: string, error: unknown, attempts: number, cause: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = errorText(error);
+  if (attempts === 0 && message.includes('client was already closed')) {
+    const closed = new ClosedError('The etcd client has been closed');
+    return new StoreError(`${what} was not sent: the client has been closed`, {
+      cause: closed,
+      applied: 'no',
+    });
+  }
+  const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
+  // The client fails with the same code when the answer to an applied request is too large for it.
+  const isAnswer = code !== RESOURCE_EXHAUSTED || message.includes('etcdserver: ');
+  const isDefinite =
+    attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && wasNotSent(error, message);
+  const applied = isDefinite ? 'no' : 'unknown';
+  return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
+}
+
+/**
+ * True when the login failed, or the circuit breaker of every member is open. Other errors prove
+ * nothing, because a client may not read the deadline for every attempt.
+ */
+function wasNotSent(error: unknown, message: string): boolean {
+  return /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
+}
+
+export function isBreakerOpen(error: unknown): boolean {
+  return (error as { isBrokenCircuitError?: unknown } | null)?.isBrokenCircuitError === true;
+}
+
+const says = (error: unknown, text: string): boolean =>
+  error instanceof StoreError && error.message.includes(text);
+
+/** The write was refused because its lease had ended. */
+export const isLeaseGone = (error: unknown): boolean => says(error, 'requested lease not found');
+
+export const isDenied = (error: unknown): boolean => says(error, 'permission denied');
+
+/** The space quota is used up: etcd refuses every put, but leases, reads and deletions work. */
+export const isFull = (error: unknown): boolean => says(error, 'database space exceeded');
