@@ -2,7 +2,7 @@ import { createLocks } from '../../src/index.ts';
 import type { ClaimRequest, Store } from '../../src/store/store.ts';
 import { Claim } from '../../src/stores/zookeeper/claim.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { QueueReads } from '../../src/stores/zookeeper/transactions.ts';
+import { Transactions } from '../../src/stores/zookeeper/transactions.ts';
 import type { Ensemble } from '../../test/support/servers/zookeeper.ts';
 import { median, report } from '../etcd/measure.ts';
 import { connect } from './contenders.ts';
@@ -123,9 +123,9 @@ const SHORTCUTS: readonly Shortcut[] = [
         }),
       ),
     switchOff: () =>
-      replace(QueueReads.prototype, {
-        ask(this: QueueReads, lock: string) {
-          const answer = this.read(lock);
+      replace(Transactions.prototype, {
+        readBehind(this: Transactions, lock: string) {
+          const answer = this.readNow(lock);
           answer.catch(() => {});
           return answer;
         },

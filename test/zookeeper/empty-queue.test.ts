@@ -4,7 +4,7 @@ import { counted } from '../../bench/zookeeper/counted.ts';
 import { createLocks, type Locks } from '../../src/index.ts';
 import type { RawClient } from '../../src/stores/zookeeper/client.ts';
 import { zookeeperStore } from '../../src/stores/zookeeper/index.ts';
-import { request } from '../../src/testing/store-case.ts';
+import { permits, request } from '../../src/testing/store-case.ts';
 import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { nodesOf } from '../faults/zookeeper/support/witness.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
@@ -174,6 +174,8 @@ describe.concurrent('a lock that one process uses repeatedly', () => {
   });
 });
 
+const connectionLoss = (): Error => Object.assign(new Error('connection loss'), { code: -4 });
+
 describe('a claim whose reply was lost', () => {
   it('is refused like any other claim when its fence is below one that was seen before', async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
@@ -181,7 +183,7 @@ describe('a claim whose reply was lost', () => {
     const create: RawClient['create'] = (path, data, acl, mode, answer) =>
       client.create(path, data, acl, mode, (error, made) => {
         const isLost = !error && mode === EPHEMERAL_SEQUENTIAL && lost++ === 0;
-        answer(isLost ? Object.assign(new Error('connection loss'), { code: -4 }) : error, made);
+        answer(isLost ? connectionLoss() : error, made);
       });
     const losing = new Proxy(client, {
       get(target, key) {
@@ -199,6 +201,23 @@ describe('a claim whose reply was lost', () => {
       message: expect.stringContaining('rebuilt?'),
     });
     await until('the node stays', async () => (await nodesOf(direct, 'rebuilt')).length === 0);
+  });
+
+  it('is refused when its mode differs, also when only the read of its queue was lost', async () => {
+    const client = ensemble.client({ sessionMs: 5_000 });
+    const [present, store] = [zookeeperStore(ensemble.client({ sessionMs: 5_000 })), zookeeperStore(client)];
+    atTheEnd(async () => void (await Promise.all([present.close(), store.close()])));
+    expect((await present.claim(request('mixed', { mode: permits(1, 3) }))).granted).toBe(true);
+    const getChildren = client.getChildren.bind(client) as (...args: unknown[]) => void;
+    client.getChildren = (...args: unknown[]): void => {
+      client.getChildren = getChildren;
+      const answer = args.pop() as (error: Error) => void;
+      getChildren(...args, () => answer(connectionLoss()));
+    };
+    const wanted = request('mixed', { wait: true });
+    await expect(store.claim(wanted)).rejects.toMatchObject({ applied: 'unknown' });
+    await expect(store.claim(wanted)).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
+    await until('the node stays', async () => (await nodesOf(direct, 'mixed')).length === 1);
   });
 });
 

@@ -3,11 +3,14 @@ import { instant } from '../../src/store/validity.ts';
 import { Heartbeat } from '../../src/stores/zookeeper/heartbeat.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
+const TIMEOUT_MS = 3_000;
+
 describe('row 56: how long a session is trusted', () => {
   const start = () => {
     const clock = virtualClock();
     const heartbeat = new Heartbeat(clock, { ask: async () => {}, dropConnection: () => {} });
-    heartbeat.begin(instant(clock), 3_000);
+    heartbeat.start(TIMEOUT_MS, instant(clock));
+    heartbeat.onReply(instant(clock), true);
     const left = (): number => heartbeat.leftMs(instant(clock));
     return { clock, heartbeat, left };
   };
@@ -37,7 +40,7 @@ describe('row 56: how long a session is trusted', () => {
     await clock.advance(2_000);
     const lost = instant(clock);
     await clock.advance(500);
-    heartbeat.reopen(lost);
+    heartbeat.start(TIMEOUT_MS, lost);
     expect(left()).toBe(500);
     await clock.advance(10);
     heartbeat.onReply(instant(clock), true);
@@ -48,7 +51,7 @@ describe('row 56: how long a session is trusted', () => {
     const { clock, heartbeat, left } = start();
     const sent = instant(clock);
     await clock.advance(2_000);
-    heartbeat.reopen(instant(clock));
+    heartbeat.start(TIMEOUT_MS, instant(clock));
     heartbeat.onReply(sent, true);
     expect(left()).toBe(1_000);
   });

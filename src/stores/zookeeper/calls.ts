@@ -1,95 +1,112 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import { type Instant, instant } from '../../store/validity.ts';
+import { instant } from '../../store/validity.ts';
 import {
   type Acl,
   type AclEntry,
+  type Callback,
   type ClientError,
   CODE,
-  CREATE,
-  type MultiResult,
   type RawClient,
   STATE,
   type Stat,
   type Transaction,
   type Watcher,
 } from './client.ts';
+import type { Heartbeat } from './heartbeat.ts';
 import type { PatchedClient } from './patched-client.ts';
 
-/** A created node. `zxid`: the transaction that created it; `null` when the client does not show it. */
-export interface Created {
-  readonly path: string;
+/** Nodes that one transaction has created. */
+interface Created {
+  /** In the order of the request. */
+  readonly paths: readonly string[];
+  /** The transaction; `null` when the client does not show it. */
   readonly zxid: bigint | null;
 }
 
-/** A reply has come to a request that was sent at `sent`. */
-export type OnReply = (sent: Instant, isWrite: boolean) => void;
+export interface NewNode {
+  readonly path: string;
+  readonly data: Buffer;
+  readonly acl: Acl | undefined;
+  /** One of `CREATE`. */
+  readonly mode: number;
+}
 
-/** Error codes that only a server's reply can have. The request was not applied then. */
-const isReply = (code: number | undefined): boolean =>
-  code !== undefined && code <= -100 && code !== CODE.sessionExpired && code !== CODE.authFailed;
+/**
+ * The greatest error code of a refused request. The end of a session has such a code too: it removes
+ * whatever a request may have created.
+ */
+const DEFINITE_MAX = -100;
 
-/** The requests of the ZooKeeper API. Each reply is a heartbeat of the session. */
+/**
+ * The requests of the ZooKeeper API. Each reply is a heartbeat of the session.
+ *
+ * Writes take lists, and apply all of a list or nothing. `check` and `remove` resolve to whether the
+ * node exists. For several nodes they reject if one is missing, because the reply does not say which.
+ */
 export class Calls {
   readonly #client: PatchedClient;
   readonly #raw: RawClient;
   readonly #clock: Clock;
-  readonly #onReply: OnReply;
+  readonly #heartbeat: Heartbeat;
   /** Rejects the reads that have no answer yet. */
   readonly #reads = new Set<() => void>();
 
-  constructor(client: PatchedClient, clock: Clock, onReply: OnReply) {
+  constructor(client: PatchedClient, clock: Clock, heartbeat: Heartbeat) {
     this.#client = client;
     this.#raw = client.raw;
     this.#clock = clock;
-    this.#onReply = onReply;
+    this.#heartbeat = heartbeat;
   }
 
-  create(path: string, data: Buffer, acl: Acl | undefined, isEphemeral: boolean): Promise<Created> {
-    const mode = isEphemeral ? CREATE.ephemeralSequential : CREATE.persistent;
+  create(nodes: readonly NewNode[]): Promise<Created> {
+    const [first, ...others] = nodes;
+    if (first === undefined || others.length > 0)
+      return this.multi((transaction) => {
+        for (const { path, data, acl, mode } of nodes) transaction.create(path, data, acl, mode);
+      });
     return this.#call(true, (settle) =>
-      this.#raw.create(path, data, acl, mode, (error, made) =>
-        settle(error, { path: made, zxid: this.#client.replyZxid }),
+      this.#raw.create(first.path, first.data, first.acl, first.mode, (error, path) =>
+        settle(error, { paths: [path], zxid: this.#client.replyZxid }),
       ),
     );
   }
 
-  /** Applies all operations or none. Rejects with `applied: 'no'` when one of them was refused. */
-  multi(
-    fill: (transaction: Transaction) => void,
-  ): Promise<{ results: readonly MultiResult[]; zxid: bigint | null }> {
+  multi(fill: (transaction: Transaction) => void): Promise<Created> {
     return this.#call(true, (settle) => {
       const transaction = this.#raw.transaction();
       fill(transaction);
-      transaction.commit((error, results) =>
-        settle(error, { results: results ?? [], zxid: this.#client.replyZxid }),
+      transaction.commit((error, results = []) =>
+        settle(error, { paths: results.map(({ path = '' }) => path), zxid: this.#client.replyZxid }),
       );
     });
   }
 
-  /**
-   * Whether the node exists, according to the leader and a majority: a member that lags behind
-   * cannot answer. Several nodes are checked together. If one of those is missing, the call
-   * rejects, because the reply does not say which one.
-   */
+  /** According to the leader and a majority: a member that lags behind cannot answer. */
   async check(paths: readonly string[]): Promise<boolean> {
     const checked = this.multi((transaction) => {
       for (const path of paths) transaction.check(path);
     });
-    return paths.length === 1 ? await ifThere(checked) : checked.then(() => true);
+    return (paths.length === 1 ? await unlessMissing(checked) : await checked) !== null;
   }
 
-  /** Resolves to whether this call removed the node. */
-  async remove(path: string): Promise<boolean> {
-    return await ifThere(
-      this.#call<null>(true, (settle) => this.#raw.remove(path, (error) => settle(error, null))),
+  async remove(paths: readonly string[]): Promise<boolean> {
+    const [first, ...others] = paths;
+    if (first === undefined || others.length > 0) {
+      await this.multi((transaction) => {
+        for (const path of paths) transaction.remove(path);
+      });
+      return true;
+    }
+    const removed = this.#call<true>(true, (settle) =>
+      this.#raw.remove(first, (error) => settle(error, true)),
     );
+    return (await unlessMissing(removed)) !== null;
   }
 
   async setData(path: string, data: Buffer): Promise<boolean> {
-    return await ifThere(
-      this.#call<Stat>(true, (settle) => this.#raw.setData(path, data, (error, stat) => settle(error, stat))),
-    );
+    const set = this.#call<Stat>(true, (settle) => this.#raw.setData(path, data, settle));
+    return (await unlessMissing(set)) !== null;
   }
 
   /** The transaction that created the node; `null`: the connected member has no such node. */
@@ -100,42 +117,22 @@ export class Calls {
 
   /** `null`: there is no such node. */
   async getData(path: string): Promise<{ text: string; zxid: bigint } | null> {
-    try {
-      const [data, stat] = await this.#call<readonly [Buffer | undefined, Stat]>(false, (settle) =>
-        this.#raw.getData(path, (error, text, about) => settle(error, [text, about])),
-      );
-      return { text: data?.toString() ?? '', zxid: stat.czxid.readBigInt64BE() };
-    } catch (error) {
-      if (isNoNode(error)) return null;
-      throw error;
-    }
+    const read = this.#call<{ data: Buffer | undefined; stat: Stat }>(false, (settle) =>
+      this.#raw.getData(path, (error, data, stat) => settle(error, { data, stat })),
+    );
+    const found = await unlessMissing(read);
+    return found && { text: found.data?.toString() ?? '', zxid: found.stat.czxid.readBigInt64BE() };
   }
 
-  /** Rejects when there is no such node. */
-  getChildren(path: string, watcher?: Watcher): Promise<readonly string[]> {
-    return this.#call(false, (settle) =>
-      this.#raw.getChildren(path, watcher, (error, names) => settle(error, names ?? [])),
+  /** `null`: there is no such node. */
+  getChildren(path: string, watcher?: Watcher): Promise<readonly string[] | null> {
+    return unlessMissing(
+      this.#call<readonly string[]>(false, (settle) => this.#raw.getChildren(path, watcher, settle)),
     );
   }
 
   getAcl(path: string): Promise<readonly AclEntry[]> {
     return this.#call(false, (settle) => this.#raw.getACL(path, settle));
-  }
-
-  /**
-   * Whether the client may create this node, which must not exist. Creates nothing: the transaction also
-   * checks for a child, which a new node does not have.
-   */
-  async mayCreate(path: string): Promise<boolean> {
-    try {
-      await this.multi((transaction) =>
-        transaction.create(path, Buffer.alloc(0), undefined, CREATE.persistent).check(`${path}/none`),
-      );
-    } catch (error) {
-      if (isNoAuth(error)) return false;
-      if (!isNoNode(error)) throw error;
-    }
-    return true;
   }
 
   /**
@@ -146,10 +143,7 @@ export class Calls {
     for (const drop of [...this.#reads]) drop();
   }
 
-  #call<T>(
-    isWrite: boolean,
-    send: (settle: (error: ClientError | null | undefined, result: T) => void) => void,
-  ): Promise<T> {
+  #call<T>(isWrite: boolean, send: (settle: Callback<T>) => void): Promise<T> {
     // The client would keep the request and send it after the next connect, or drop it without an
     // answer when the session has expired.
     if (this.#raw.getState().code !== STATE.connected)
@@ -175,12 +169,14 @@ export class Calls {
         send((error, result) => {
           if (!end()) return;
           if (!error) {
-            this.#onReply(sent, isWrite);
+            this.#heartbeat.onReply(sent, isWrite);
             resolve(result);
             return;
           }
-          if (isReply(error.code)) this.#onReply(sent, false);
-          reject(failureOf(error));
+          const isDefinite = (error.code ?? 0) <= DEFINITE_MAX;
+          if (isDefinite) this.#heartbeat.onReply(sent, false);
+          const applied = isDefinite ? 'no' : 'unknown';
+          reject(new StoreError(`ZooKeeper: ${error.message}`, { cause: error, applied }));
         });
       } catch (error) {
         end();
@@ -192,16 +188,6 @@ export class Calls {
   }
 }
 
-function failureOf(error: ClientError): StoreError {
-  // The end of a session removes whatever the request may have created.
-  const isDefinite =
-    isReply(error.code) || error.code === CODE.sessionExpired || error.code === CODE.authFailed;
-  return new StoreError(`ZooKeeper: ${error.message}`, {
-    cause: error,
-    applied: isDefinite ? 'no' : 'unknown',
-  });
-}
-
 const codeOf = (error: unknown): number | undefined =>
   error instanceof StoreError ? (error.cause as ClientError | undefined)?.code : undefined;
 
@@ -209,12 +195,12 @@ export const isNoNode = (error: unknown): boolean => codeOf(error) === CODE.noNo
 export const isNoAuth = (error: unknown): boolean => codeOf(error) === CODE.noAuth;
 export const isNodeExists = (error: unknown): boolean => codeOf(error) === CODE.nodeExists;
 
-async function ifThere(request: Promise<unknown>): Promise<boolean> {
+/** `null`: the node of this request does not exist. */
+async function unlessMissing<T>(request: Promise<T>): Promise<T | null> {
   try {
-    await request;
-    return true;
+    return await request;
   } catch (error) {
-    if (isNoNode(error)) return false;
+    if (isNoNode(error)) return null;
     throw error;
   }
 }

@@ -1,4 +1,6 @@
-import type { ClaimRef, Mode, Waiter } from '../../store/store.ts';
+import type { ClaimRef, ClaimRequest, Mode, Waiter } from '../../store/store.ts';
+import { AheadWatch } from '../shared/ahead-watch.ts';
+import { ClaimMap } from '../shared/claim-map.ts';
 import type { NodeName } from './node-name.ts';
 import type { Session } from './session.ts';
 
@@ -14,12 +16,13 @@ export class Claim implements ClaimRef {
   waiter: Waiter | null = null;
   /** The name of its node below the lock node; `null` until the node is known to exist. */
   node: string | null = null;
-  /** Its queue position. */
   position = 0;
   /** The transaction that created its node. */
   fence: bigint | null = null;
   /** The greatest fence that had been seen when it entered the queue. */
   fenceAbove = 0n;
+  /** In its queue, it was found to have a mode that agrees and to be within the bound. */
+  isChecked = false;
   /** When this store learned that the claim is granted, by the monotonic clock; `null`: it waits. */
   grantedAtMs: number | null = null;
   /** The node that has to go first; `null` when any of several can make room. */
@@ -33,9 +36,9 @@ export class Claim implements ClaimRef {
   /** This store has removed its node. */
   isRemoved = false;
 
-  constructor(ref: ClaimRef, mode: Mode, lock: string, session: Session) {
-    this.name = ref.name;
-    this.id = ref.id;
+  constructor({ name, id, mode }: ClaimRequest, lock: string, session: Session) {
+    this.name = name;
+    this.id = id;
     this.mode = mode;
     this.lock = lock;
     this.session = session;
@@ -54,6 +57,7 @@ export class Claim implements ClaimRef {
     this.session = session;
     this.node = null;
     this.fence = null;
+    this.isChecked = false;
     this.grantedAtMs = null;
     this.behind = null;
     this.claimAhead = null;
@@ -89,5 +93,47 @@ export class Claim implements ClaimRef {
       session.calls.exists(`${lock}/${behind.node}`),
     ]);
     return isThere && aheadCreated === null;
+  }
+}
+
+/** The claims of this store that are or may be in a queue, and the watches of those that wait. */
+export class ClaimTable extends ClaimMap<Claim> {
+  /**
+   * A waiting claim watches the one node ahead, or the children of the lock node. A watch on a node
+   * that is gone fires at once, so nothing is missed. A waiter that was evicted finds that out when
+   * it asks again.
+   */
+  readonly watch = new AheadWatch<Claim>({
+    own: () => null,
+    ahead: (claim, behind, _since, fire) =>
+      claim.session.watches.add('node', `${claim.lock}/${behind}`, (isGone) => {
+        claim.isAheadGone ||= isGone;
+        if (isGone) fire();
+        else this.#wakeWaiters(claim.lock);
+      }),
+    queue: ({ session, lock }, _since, fire) => {
+      const watching = session.watches.add('children', lock, fire);
+      // A change since the refusal is not reported, so the claim asks once more.
+      watching.armed.then(fire, () => {});
+      return watching;
+    },
+    queueOf: ({ lock }) => lock,
+    isAhead: (a, b) => ((a.position - b.position) | 0) < 0,
+  });
+
+  remove(claim: Claim): void {
+    if (!this.delete(claim)) return;
+    // The claim behind may refer to this one. Without this line it would keep a whole chain of
+    // removed claims in memory.
+    claim.claimAhead = null;
+    this.watch.end(claim);
+  }
+
+  /**
+   * A note has changed. Only a claim right behind that hold sees the event, so it wakes the others
+   * of this process. Waiters of other processes further back find out when they ask again.
+   */
+  #wakeWaiters(lock: string): void {
+    for (const claim of this) if (claim.lock === lock && !claim.isGranted) claim.waiter?.wake();
   }
 }

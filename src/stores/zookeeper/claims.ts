@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
+import { isUnknown } from '../../util/error-code.ts';
 import {
   asUnknownIfStanding,
   checkCompatible,
@@ -10,8 +11,8 @@ import {
   judge,
 } from '../shared/claim-order.ts';
 import { isNoNode } from './calls.ts';
-import type { Claim } from './claim.ts';
-import type { ClaimTable } from './claim-table.ts';
+import type { Claim, ClaimTable } from './claim.ts';
+import { CREATE } from './client.ts';
 import type { LocksTree } from './locks-tree.ts';
 import { type NodeName, nodePrefix } from './node-name.ts';
 import type { Queue } from './queue.ts';
@@ -21,6 +22,13 @@ import type { Session } from './session.ts';
 const POLL_MS = 1_000;
 /** How soon a watched claim asks again. The interval grows with the number of claims of the store. */
 const ASK_AGAIN_MS = { min: 10_000, max: 60_000, each: 10 };
+
+/** One call of `claim`. */
+export interface Ask {
+  readonly request: ClaimRequest;
+  readonly signal: AbortSignal | undefined;
+  readonly sent: Instant;
+}
 
 /** The steps of a claim and a release, also those that recover from a lost reply. */
 export class Claims {
@@ -37,19 +45,16 @@ export class Claims {
   }
 
   /** `null`: the claim is not in the queue. */
-  async askAgain(claim: Claim, request: ClaimRequest, sent: Instant): Promise<ClaimOutcome | null> {
+  async askAgain(claim: Claim, ask: Ask): Promise<ClaimOutcome | null> {
     const { session, lock } = claim;
     if (claim.isGranted) {
-      if (await session.transactions.check(claim.path)) return this.#grant(claim, sent);
-    } else {
-      if (request.wait && (await claim.isStillBehind())) return await this.#refuse(claim, claim.behind);
-      if (await claim.isNext()) return this.#grant(claim, sent);
-      const queue = await session.transactions.read(lock);
-      // The reply to its create was lost if it has no node. It was not checked then.
-      if (queue !== null) return await this.#judge(claim, request, sent, queue, claim.node === null);
+      if (await session.transactions.check(claim.path)) return this.#grant(claim, ask.sent);
+      claim.restartIn(session);
+      return null;
     }
-    claim.restartIn(session);
-    return null;
+    if (ask.request.wait && (await claim.isStillBehind())) return await this.#refuse(claim, claim.behind);
+    if (await claim.isNext()) return this.#grant(claim, ask.sent);
+    return await this.#judge(claim, ask, await session.transactions.read(lock));
   }
 
   /** For a renewal: whether the claim holds, although it may not have asked since it was granted. */
@@ -57,8 +62,8 @@ export class Claims {
     const { session, lock, id } = claim;
     if (claim.isGranted || claim.fence === null || session.isOver) return claim.isGranted;
     const queue = await session.transactions.read(lock);
-    const at = queue?.indexOf(id, session.id) ?? -1;
-    if (queue === null || at < 0 || !judge(queue.claims, at).granted) return false;
+    const at = queue.indexOf(id, session.id);
+    if (at < 0 || !judge(queue.claims, at).granted) return false;
     this.#setGranted(claim);
     return true;
   }
@@ -67,28 +72,24 @@ export class Claims {
    * Makes a new claim. `null`: the lock had no node yet, or the claim's node was removed at once.
    * Try again.
    */
-  async enter(
-    claim: Claim,
-    request: ClaimRequest,
-    sent: Instant,
-    signal: AbortSignal | undefined,
-  ): Promise<ClaimOutcome | null> {
+  async enter(claim: Claim, ask: Ask): Promise<ClaimOutcome | null> {
     const { session, lock, id } = claim;
+    const { request, signal } = ask;
     // A claim that was evicted may enter again in another mode.
     claim.mode = request.mode;
     claim.fenceAbove = request.fenceAbove;
-    const entry = {
-      lock,
-      prefix: nodePrefix(id, session.id, claim.mode),
-      data: Buffer.from(request.note),
-      acl: this.#tree.acl,
-    };
     this.#table.add(claim);
     try {
-      const { path, zxid, queue } = await session.transactions.entries.add(entry);
+      const { path, zxid, queue } = await session.transactions.entries.add({
+        lock,
+        path: `${lock}/${nodePrefix(id, session.id, claim.mode)}`,
+        data: Buffer.from(request.note),
+        acl: this.#tree.acl,
+        mode: CREATE.ephemeralSequential,
+      });
       claim.node = path.slice(lock.length + 1);
       claim.fence = zxid;
-      return await this.#judge(claim, request, sent, await queue, true);
+      return await this.#judge(claim, ask, await queue);
     } catch (error) {
       if (isNoNode(error) && claim.node === null) {
         this.#table.remove(claim);
@@ -97,61 +98,42 @@ export class Claims {
         await this.#tree.make(session, lock);
         return null;
       }
-      throw this.#failedEntry(claim, error);
+      // A claim that may be in the queue stays in the table, so that it can be found and released.
+      const isStanding = (claim.node !== null || isUnknown(error)) && this.#table.has(claim);
+      if (!isStanding) this.#table.remove(claim);
+      throw asUnknownIfStanding(error, isStanding);
     }
   }
 
   /** Resolves to whether this call removed the claim. After a failure, the claim stays in the table. */
   async release(claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
-    const { session, lock, id } = claim;
+    const { session, lock, node, path } = claim;
     claim.isLeaving = true;
-    let isRemoved = false;
     try {
       if (!session.isUsable) await session.ready(signal);
-      if (claim.node === null) {
-        // The reply to its create was lost. Its node is found by the id and the session.
-        const queue = await session.transactions.read(lock);
-        claim.node = queue?.claims[queue.indexOf(id, session.id)]?.node ?? null;
-      }
-      if (claim.node !== null) {
-        isRemoved = await session.transactions.remove(claim.path);
-        this.#tree.clean(session, lock);
-      }
+      // Without a known node, the reply to its create was lost. Its node is found by the id.
+      if (node === null) claim.isRemoved = await this.evict(session, claim);
+      else claim.isRemoved = await session.transactions.removals.add(path);
+      this.#tree.clean(session, lock);
     } catch (error) {
       // The node ends with the session.
       if (!session.isOver) throw error;
     }
-    claim.isRemoved = isRemoved;
     this.#table.remove(claim);
-    return isRemoved;
+    return claim.isRemoved;
   }
 
   /** Removes every node with that id, also nodes of other processes. */
   async evict(session: Session, ref: ClaimRef): Promise<boolean> {
     const lock = this.#tree.lock(ref.name);
     const queue = await session.transactions.read(lock);
-    const found = queue?.withId(ref.id) ?? [];
-    const removed = await Promise.all(
-      found.map(({ node }) => session.transactions.remove(`${lock}/${node}`)),
-    );
-    return removed.includes(true);
+    const removals = queue
+      .withId(ref.id)
+      .map(({ node }) => session.transactions.removals.add(`${lock}/${node}`));
+    return (await Promise.all(removals)).includes(true);
   }
 
-  /** A claim that may be in the queue stays in the table, so that it can be found and released. */
-  #failedEntry(claim: Claim, error: unknown): unknown {
-    if (!(error instanceof StoreError) || error.applied === 'unknown') return error;
-    const isStanding = claim.node !== null && this.#table.has(claim);
-    if (!isStanding) this.#table.remove(claim);
-    return asUnknownIfStanding(error, isStanding);
-  }
-
-  async #judge(
-    claim: Claim,
-    request: ClaimRequest,
-    sent: Instant,
-    queue: Queue,
-    isNew: boolean,
-  ): Promise<ClaimOutcome | null> {
+  async #judge(claim: Claim, { request, sent }: Ask, queue: Queue): Promise<ClaimOutcome | null> {
     const { session, lock, id } = claim;
     const at = queue.indexOf(id, session.id);
     const own = queue.claims[at];
@@ -160,17 +142,13 @@ export class Claims {
       return null;
     }
     // Of a claim that was created twice, the first node counts.
-    if (claim.node !== own.node) {
-      claim.fence = null;
-      claim.behind = null;
-      claim.claimAhead = null;
-    }
+    if (claim.node !== own.node) claim.restartIn(session);
     claim.node = own.node;
     claim.position = own.position;
     // The others were created twice, or in an earlier session.
     for (const each of queue.withId(id))
-      if (each !== own) session.transactions.remove(`${lock}/${each.node}`).catch(() => {});
-    if (isNew) await this.#checkQueue(claim, request, queue, at);
+      if (each !== own) session.transactions.removals.add(`${lock}/${each.node}`).catch(() => {});
+    if (!claim.isChecked) await this.#checkQueue(claim, request, queue, at);
     if (!(await this.#hasFence(claim))) return null;
     const verdict = judge(queue.claims, at);
     if (verdict.granted) return this.#grant(claim, sent);
@@ -186,7 +164,8 @@ export class Claims {
     const { name, mode, wait } = request;
     const present = checkCompatible(queue.claims, at);
     const isFull = wait && isOverBound(queue.claims, at, this.#queueMax);
-    if (present === null && !isFull) return;
+    claim.isChecked = present === null && !isFull;
+    if (claim.isChecked) return;
     await this.#withdraw(claim);
     if (present !== null) throw new ModeMismatchError(name, mode, present);
     throw new QueueFullError(name, this.#queueMax);
@@ -209,7 +188,7 @@ export class Claims {
   async #withdraw(claim: Claim): Promise<void> {
     claim.isLeaving = true;
     try {
-      await claim.session.transactions.remove(claim.path);
+      await claim.session.transactions.removals.add(claim.path);
     } catch (error) {
       throw new StoreError('A claim could not be withdrawn', { cause: error, applied: 'unknown' });
     }
@@ -232,8 +211,9 @@ export class Claims {
 
   /** Arms the watch, then refuses. `behind`: the node that has to go first; `null`: any of several. */
   async #refuse(claim: Claim, behind: NodeName | null): Promise<ClaimOutcome> {
+    const { name } = claim;
     claim.behind = behind;
-    claim.claimAhead = behind === null ? null : this.#table.atNode(claim.name, behind);
+    claim.claimAhead = behind === null ? null : (this.#table.get({ name, id: behind.id }) ?? null);
     claim.isAheadGone = false;
     await this.#table.watch.arm(claim, behind?.node ?? null, 0n);
     if (!this.#table.watch.isWatched(claim)) return { granted: false, retryAfterMs: POLL_MS };

@@ -10,8 +10,7 @@ export interface Stat {
   readonly czxid: Buffer;
 }
 
-/** Receives the event of a watched node. */
-export type Watcher = (event: unknown) => void;
+export type Watcher = (event: { readonly type: number }) => void;
 
 /** An access control list of the client library, such as `ACL.CREATOR_ALL_ACL`. */
 export type Acl = readonly object[];
@@ -22,23 +21,20 @@ export interface AclEntry {
   readonly id: { readonly scheme: string; readonly id: string };
 }
 
-export interface MultiResult {
-  /** The path of a created node. */
-  readonly path?: string;
-}
-
 export interface Transaction {
   create(path: string, data: Buffer, acl: Acl | undefined, mode: number): Transaction;
   check(path: string, version?: number): Transaction;
   remove(path: string, version?: number): Transaction;
-  commit(callback: (error: ClientError | null | undefined, results?: readonly MultiResult[]) => void): void;
+  /** `path`: of a created node. */
+  commit(callback: Callback<readonly { readonly path?: string }[] | undefined>): void;
 }
 
-/** A `Client` of the `node-zookeeper-client` package. `RawClient` lists what the store calls. */
+/** A `Client` of the `node-zookeeper-client` package. */
 export interface ZookeeperClient {
   connect(): void;
   close(): void;
   getSessionId(): Uint8Array;
+  /** Milliseconds, as agreed with the server. */
   getSessionTimeout(): number;
   addAuthInfo(scheme: string, auth: never): void;
   transaction(): object;
@@ -49,13 +45,9 @@ export interface ZookeeperClient {
  * decide whether a hold is trusted: a client was seen to report "connected" long after its session
  * had ended.
  */
-export interface RawClient {
-  connect(): void;
-  close(): void;
+export interface RawClient extends ZookeeperClient {
   getState(): { readonly code: number };
   getSessionId(): Buffer;
-  /** Milliseconds, as agreed with the server. */
-  getSessionTimeout(): number;
   addAuthInfo(scheme: string, auth: Buffer): void;
   /** Without a list, every client may do everything with the node. */
   create(path: string, data: Buffer, acl: Acl | undefined, mode: number, callback: Callback<string>): void;
@@ -79,10 +71,4 @@ export interface RawClient {
 export const STATE = { disconnected: 0, connected: 3, authFailed: 4, expired: -122 } as const;
 export const CREATE = { persistent: 0, ephemeralSequential: 3 } as const;
 export const PERMISSION = { delete: 8 } as const;
-export const CODE = {
-  noNode: -101,
-  noAuth: -102,
-  nodeExists: -110,
-  sessionExpired: -112,
-  authFailed: -115,
-} as const;
+export const CODE = { noNode: -101, noAuth: -102, nodeExists: -110 } as const;

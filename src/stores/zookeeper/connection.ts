@@ -7,14 +7,17 @@ import { Session } from './session.ts';
 /** A session that ends within this time was refused. The next session begins after the same time. */
 const SHORT_MS = 1_000;
 
+/** A client, or a function that creates one. */
+export type ClientSource<Client = ZookeeperClient> = Client | (() => Client);
+
 /** A store's current session, and the next session once that one is over. */
 export class Connection {
-  readonly #source: RawClient | (() => RawClient);
+  readonly #source: ClientSource<RawClient>;
   readonly #clock: Clock;
   readonly #onChange: () => void;
   #session: Session | null = null;
   #leave: (() => Promise<void>) | null = null;
-  isClosed = false;
+  #isClosed = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -22,8 +25,8 @@ export class Connection {
    * sessions get clients with the same settings. `onChange` is called after every reconnect, and at
    * the end of a session.
    */
-  constructor(source: ZookeeperClient | (() => ZookeeperClient), clock: Clock, onChange: () => void) {
-    this.#source = source as unknown as RawClient | (() => RawClient);
+  constructor(source: ClientSource, clock: Clock, onChange: () => void) {
+    this.#source = source as ClientSource<RawClient>;
     this.#clock = clock;
     this.#onChange = onChange;
     if (typeof this.#source !== 'function') this.#use(Session.of(PatchedClient.of(this.#source), clock));
@@ -31,25 +34,24 @@ export class Connection {
 
   /** The session, if requests can be sent over it now. */
   get usable(): Session | null {
-    return !this.isClosed && this.#session?.isUsable === true ? this.#session : null;
+    return !this.#isClosed && this.#session?.isUsable === true ? this.#session : null;
   }
 
   /** Waits for a session that can send requests. Rejects with `applied: 'no'` if none is ready in time. */
   async ready(signal?: AbortSignal): Promise<Session> {
-    if (this.isClosed) throw new StoreError('The store is closed', { applied: 'no' });
-    const session = this.#session === null || this.#session.isOver ? this.#next() : this.#session;
+    if (this.#isClosed) throw new StoreError('The store is closed', { applied: 'no' });
+    const session = this.#session === null || this.#session.isReplaceable ? this.#next() : this.#session;
     await session.ready(signal);
     if (signal?.aborted === true) throw new StoreError('The request was not sent in time', { applied: 'no' });
     return session;
   }
 
   async close(): Promise<void> {
-    this.isClosed = true;
+    this.#isClosed = true;
     await this.#leave?.();
   }
 
   #next(): Session {
-    this.#session?.assertNotClosed();
     if (this.#clock.monotonicMs() < this.#notBeforeMs)
       throw new StoreError('ZooKeeper has refused the last session', { applied: 'no' });
     const source = this.#source;

@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import type { Clock } from '../../clock.ts';
 import {
   type Check,
   type DiagnoseContext,
@@ -10,9 +12,8 @@ import {
   warn,
 } from '../../store/finding.ts';
 import { judgeVoters } from '../shared/voters.ts';
-import { isNoAuth } from './calls.ts';
-import { type AclEntry, PERMISSION } from './client.ts';
-import { askServer, type ServerStatus } from './server-status.ts';
+import { isNoAuth, isNoNode } from './calls.ts';
+import { type AclEntry, CREATE, PERMISSION } from './client.ts';
 import type { Session } from './session.ts';
 
 const VERSION_MIN = [3, 5] as const;
@@ -21,6 +22,20 @@ const SESSION_MIN_MS = 5_000;
 /** Where the members keep their configuration. */
 const CONFIG = '/zookeeper/config';
 const PROBE = 'holdfast-doctor';
+/** How long a member may take to answer. */
+const ANSWER_MS = 1_000;
+/** An answer to `srvr` is shorter than this. */
+const LENGTH_MAX = 10_000;
+
+/** A member's answer to the four-letter command `srvr`. */
+interface ServerStatus {
+  /** For example `3.8.0`. `null` when the member gave no version, or `srvr` is not in its whitelist. */
+  readonly version: string | null;
+  /** `leader`, `follower`, `observer`, `standalone`, `read-only`; `null`: not known. */
+  readonly mode: string | null;
+  /** Whether the member accepts writes. `null` when unknown. */
+  readonly isServing: boolean | null;
+}
 
 /** `root`: the node above all lock nodes. */
 export async function diagnose(
@@ -40,6 +55,31 @@ export async function diagnose(
     { check: 'zookeeper-acl', run: () => checkAcl(session, root) },
   ];
   return await Promise.all(checks.map(({ check, run }) => runCheck(context, check, run)));
+}
+
+/** Asks one member over a connection of its own. Never rejects. */
+async function askServer(
+  { host, port }: { readonly host: string; readonly port: number },
+  clock: Clock,
+): Promise<ServerStatus> {
+  const answer = await new Promise<string>((resolve) => {
+    let text = '';
+    const socket = connect(port, host, () => socket.write('srvr'));
+    const timer = clock.startTimer(ANSWER_MS, () => socket.destroy());
+    socket.on('data', (data) => {
+      text += data.toString();
+      if (text.length > LENGTH_MAX) socket.destroy();
+    });
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      timer.cancel();
+      resolve(text);
+    });
+  });
+  const version = /^Zookeeper version: (\d+\.\d+\.\d+)/m.exec(answer)?.[1] ?? null;
+  const mode = /^Mode: (\S+)/m.exec(answer)?.[1] ?? null;
+  const isHidden = answer.includes('not in the whitelist');
+  return { version, mode, isServing: isHidden ? null : mode !== null && mode !== 'read-only' };
 }
 
 export function judgeVersions(words: readonly ServerStatus[]): Verdict {
@@ -143,7 +183,7 @@ function judgeSession(grantedMs: number, ttlMs: number): Verdict {
 
 async function checkAcl(session: Session, root: string): Promise<Verdict> {
   const { path, above } = await probePath(session, root);
-  if (!(await session.calls.mayCreate(path)))
+  if (!(await mayCreate(session, path)))
     return fail(
       `the client may not create nodes under ${above}`,
       'No lock can be acquired.',
@@ -168,6 +208,22 @@ async function probePath(session: Session, root: string): Promise<{ path: string
     above = above.slice(0, above.lastIndexOf('/')) || '/';
   }
   return { path, above };
+}
+
+/**
+ * Whether the client may create this node, which must not exist. Creates nothing: the transaction also
+ * checks for a child, which a new node does not have.
+ */
+async function mayCreate(session: Session, path: string): Promise<boolean> {
+  try {
+    await session.calls.multi((transaction) =>
+      transaction.create(path, Buffer.alloc(0), undefined, CREATE.persistent).check(`${path}/none`),
+    );
+  } catch (error) {
+    if (isNoAuth(error)) return false;
+    if (!isNoNode(error)) throw error;
+  }
+  return true;
 }
 
 /** Empty when the list cannot be read. */

@@ -49,7 +49,8 @@ export class Heartbeat {
   readonly #actions: HeartbeatActions;
   readonly #replies: Reply[] = [];
   #confirmed: Instant | null = null;
-  #reopened: { readonly after: Instant; readonly atMs: number } | null = null;
+  /** `null`: there is no connection, or the leader is known to know of it. */
+  #openedAfter: Instant | null = null;
   #timer: Timer | null = null;
   #isConnected = false;
   #isAsking = false;
@@ -62,25 +63,19 @@ export class Heartbeat {
     this.#actions = actions;
   }
 
-  /** The leader has known the session since `since`. */
-  begin(since: Instant, timeoutMs: number): void {
-    this.timeoutMs = timeoutMs;
-    this.#confirmed = since;
-  }
-
-  /** The session moved to a new connection after `after`. The leader knows that before later requests. */
-  reopen(after: Instant): void {
-    this.#reopened = { after, atMs: this.#clock.monotonicMs() };
-  }
-
-  /** Checks the connection from now on. While there is none, checks that the next one comes in time. */
-  start(timeoutMs: number, isConnected: boolean): void {
+  /**
+   * Checks the connection from now on. The session began with it, or moved to it, after `openedAfter`,
+   * and the leader knows that before later requests. `null`: there is no connection, and from now on
+   * the heartbeat checks that the next one comes in time.
+   */
+  start(timeoutMs: number, openedAfter: Instant | null): void {
     this.stop();
     this.timeoutMs = timeoutMs;
-    this.#isConnected = isConnected;
+    this.#openedAfter = openedAfter;
+    this.#isConnected = openedAfter !== null;
     this.#isAsking = false;
     this.#sinceMs = this.#clock.monotonicMs();
-    if (isConnected) this.#ask();
+    if (this.#isConnected) this.#ask();
     this.#schedule(this.#sinceMs);
   }
 
@@ -92,9 +87,9 @@ export class Heartbeat {
   /** A reply has come to a request that was sent at `sent`. */
   onReply(sent: Instant, isWrite: boolean): void {
     if (isWrite) this.#confirm(sent.monotonicMs - this.timeoutMs * LAG_SHARE);
-    if (isWrite && this.#reopened !== null && sent.monotonicMs >= this.#reopened.atMs) {
-      this.#trust(this.#reopened.after);
-      this.#reopened = null;
+    if (isWrite && this.#openedAfter !== null && sent.monotonicMs >= this.#sinceMs) {
+      this.#trust(this.#openedAfter);
+      this.#openedAfter = null;
     }
     const last = this.#replies.at(-1);
     if (last !== undefined && sent.monotonicMs - last.sent.monotonicMs < this.timeoutMs * GRAIN_SHARE) return;
@@ -134,7 +129,6 @@ export class Heartbeat {
     else this.#ask();
   }
 
-  /** Sends the cheap request, one at a time. */
   #ask(): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
@@ -146,13 +140,9 @@ export class Heartbeat {
 
   /** The leader has learned of every reply received before that time. */
   #confirm(receivedByMs: number): void {
-    let found: Reply | null = null;
-    for (let first = this.#replies[0]; first !== undefined; first = this.#replies[0]) {
-      if (first.receivedMs > receivedByMs) break;
-      found = first;
-      this.#replies.shift();
-    }
-    if (found !== null) this.#trust(found.sent);
+    const last = this.#replies.findLastIndex(({ receivedMs }) => receivedMs <= receivedByMs);
+    const known = this.#replies.splice(0, last + 1).at(-1);
+    if (known !== undefined) this.#trust(known.sent);
   }
 
   #trust(known: Instant): void {

@@ -25,7 +25,7 @@ export class LockWatch {
   async arm(): Promise<void> {
     const session = await this.#connection.ready();
     this.#watching?.cancel();
-    this.#watching = session.watches.children(this.#lock, this.#onChange);
+    this.#watching = session.watches.add('children', this.#lock, () => this.#onChange());
     await this.#watching.armed;
   }
 
@@ -38,7 +38,7 @@ export class LockWatch {
   async rearm(): Promise<void> {
     if (this.#isArming) return;
     this.#isArming = true;
-    for (let attempt = 0; !this.#isEnded && !this.#connection.isClosed; attempt += 1) {
+    for (let attempt = 0; !this.#isEnded; attempt += 1) {
       try {
         await this.arm();
         break;

@@ -1,5 +1,5 @@
 import { isNodeExists, isNoNode } from './calls.ts';
-import type { Acl } from './client.ts';
+import { type Acl, CREATE } from './client.ts';
 import { encodeName } from './node-name.ts';
 import type { Session } from './session.ts';
 
@@ -38,7 +38,7 @@ export class LocksTree {
   /** Removes a lock node that this store has created. ZooKeeper refuses that while it has claims. */
   clean(session: Session, lock: string): void {
     if (!this.#made.has(lock)) return;
-    session.calls.remove(lock).then(
+    session.calls.remove([lock]).then(
       (isRemoved) => void (isRemoved && this.#made.delete(lock)),
       // The lock has claims, or no member answers. The lock node stays.
       () => {},
@@ -47,7 +47,7 @@ export class LocksTree {
 
   async #create(session: Session, path: string): Promise<boolean> {
     try {
-      await session.calls.create(path, Buffer.alloc(0), this.acl, false);
+      await session.calls.create([{ path, data: Buffer.alloc(0), acl: this.acl, mode: CREATE.persistent }]);
       return true;
     } catch (error) {
       if (isNodeExists(error)) return false;

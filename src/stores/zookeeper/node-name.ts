@@ -70,11 +70,6 @@ export function parseNode(node: string): NodeName | null {
   const foreign = FOREIGN.exec(node);
   if (foreign === null) return null;
   const [, reader, position] = foreign;
-  return {
-    node,
-    id: node,
-    session: null,
-    mode: { kind: reader === 'r' ? 'shared' : 'exclusive' },
-    position: Number(position),
-  };
+  const mode: Mode = { kind: reader === 'r' ? 'shared' : 'exclusive' };
+  return { node, id: node, session: null, mode, position: Number(position) };
 }

@@ -83,7 +83,6 @@ export class PatchedClient {
     return this.#manager.options?.sessionTimeout ?? null;
   }
 
-  /** The members that the client knows. */
   get servers(): readonly { readonly host: string; readonly port: number }[] {
     return this.#manager.servers ?? [];
   }
@@ -126,11 +125,11 @@ export class PatchedClient {
    * the client never leaves a silent member. False when there is no connection to end.
    */
   dropConnection(): boolean {
-    const socket = this.#manager.socket;
+    const { socket, connectTimeoutHandler } = this.#manager;
     if (socket?.destroy === undefined) return false;
     // The client does not cancel this timer. It would end the next connection, and keep the process
     // alive.
-    clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
+    clearTimeout(connectTimeoutHandler ?? undefined);
     socket.destroy();
     return true;
   }

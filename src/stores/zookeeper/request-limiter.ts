@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { isStoreError } from '../../util/error-code.ts';
+import type { EndTurn } from '../../util/turns.ts';
 
 /** How many requests are pending at once: enough to keep the servers busy. */
 const AT_ONCE_MAX = 256;
@@ -19,9 +20,6 @@ export interface LimitedOptions {
   readonly isQueued: boolean;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** The turn of a request is over. */
-export type EndRequest = () => void;
 
 /**
  * Bounds the requests that can wait: those that enter a queue, ask again, or watch the claim ahead.
@@ -52,25 +50,19 @@ export class RequestLimiter {
    * A command's time limit does not count as giving up: the caller asks again by the same id, and
    * would lose its turn. No other request may be begun within one: it would wait for itself.
    */
-  begin({ key, isQueued, signal }: LimitedOptions): EndRequest | Promise<EndRequest> {
+  begin({ key, isQueued, signal }: LimitedOptions): EndTurn | Promise<EndTurn> {
     const waiting = isQueued ? this.#queued : this.#entering;
     if (this.#pending < this.#atOnce && waiting.size === 0) return this.#start();
-    return new Promise<EndRequest>((resolve, reject) => {
-      const leave = (): void => {
+    return new Promise<EndTurn>((resolve, reject) => {
+      const leave = (why: string | null): void => {
         stopListening();
         waiting.delete(begin);
         this.#cancels.delete(key);
+        if (why === null) resolve(this.#start());
+        else reject(new StoreError(why, { applied: 'no' }));
       };
-      const refuse = (why: string): void => {
-        leave();
-        reject(new StoreError(why, { applied: 'no' }));
-      };
-      const begin = (): void => {
-        leave();
-        if (this.#isOpen()) resolve(this.#start());
-        else refuse('The connection was lost before this was sent');
-      };
-      const giveUp = (): void => refuse('The request was given up before it was sent');
+      const begin = (): void => leave(this.#isOpen() ? null : 'The connection was lost before this was sent');
+      const giveUp = (): void => leave('The request was given up before it was sent');
       const stopListening = onAbort(signal, () => {
         if (!isStoreError(signal?.reason)) giveUp();
       });
@@ -86,7 +78,7 @@ export class RequestLimiter {
     return giveUp !== undefined;
   }
 
-  #start(): EndRequest {
+  #start(): EndTurn {
     this.#pending += 1;
     const startedMs = this.#clock.monotonicMs();
     return () => {

@@ -1,8 +1,9 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import { ClosedError, StoreError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import { type Instant, instant } from '../../store/validity.ts';
 import { onAbort } from '../../util/abort.ts';
+import { pause } from '../../util/backoff.ts';
 import { errorText } from '../../util/error-text.ts';
 import { Calls } from './calls.ts';
 import { STATE } from './client.ts';
@@ -19,19 +20,12 @@ const CONNECT_MS = 750;
 const PING_SHARE = 1 / 3;
 
 /** Why a session is over. */
-type End = 'expired' | 'refused' | 'closed';
-
-const ENDS: Readonly<Record<End, string>> = {
+const ENDS = {
   expired: 'The session has expired',
   refused: 'ZooKeeper has refused the login',
   closed: 'The client has been closed',
 };
-
-/** If the owner has closed the client, the cause tells the core that a retry is pointless. */
-function whyOver(end: End): StoreError {
-  const cause = end === 'closed' ? new ClosedError(ENDS.closed) : undefined;
-  return new StoreError(ENDS[end], { applied: 'no', cause });
-}
+type End = keyof typeof ENDS;
 
 /** The sessions of clients that users have passed in. Stores over one client share its session. */
 const shared = new WeakMap<PatchedClient, Session>();
@@ -44,13 +38,13 @@ export class Session {
   readonly client: PatchedClient;
   readonly #clock: Clock;
   readonly #isOurs: boolean;
-  readonly #startedAt: Instant;
   readonly #heartbeat: Heartbeat;
   readonly #waiting = new Set<() => void>();
   readonly #users = new Set<() => void>();
   readonly #stopListening: () => void;
-  #isConnected = false;
-  /** When the last connection ended. The next one began after that. */
+  /** Requests can be sent. */
+  isUsable = false;
+  /** When the last connection ended, or this began. The next connection began after that. */
   #disconnectedAt: Instant;
   #end: End | null = null;
   /** The session's id in hexadecimal; empty before the first connection. */
@@ -60,7 +54,6 @@ export class Session {
   readonly watches: WatchHub;
   readonly limiter: RequestLimiter;
 
-  /** The session of a client that a user has passed in. */
   static of(client: PatchedClient, clock: Clock): Session {
     const found = shared.get(client);
     if (found !== undefined && found.#clock === clock) return found;
@@ -74,21 +67,23 @@ export class Session {
     this.client = client;
     this.#isOurs = isOurs;
     this.#clock = clock;
-    this.#startedAt = instant(clock);
-    this.#disconnectedAt = this.#startedAt;
+    this.#disconnectedAt = instant(clock);
     this.#heartbeat = new Heartbeat(clock, {
       ask: () => this.calls.exists('/'),
       dropConnection: () => this.#dropConnection(),
     });
-    this.calls = new Calls(client, clock, (sent, isWrite) => this.#heartbeat.onReply(sent, isWrite));
+    this.calls = new Calls(client, clock, this.#heartbeat);
     this.limiter = new RequestLimiter(
       clock,
-      () => this.#isConnected,
+      () => this.isUsable,
       () => this.#heartbeat.timeoutMs,
     );
     this.transactions = new Transactions(this.calls, clock);
     this.watches = new WatchHub(this.calls, client);
-    this.#stopListening = client.onClosing(() => this.#onClosing());
+    this.#stopListening = client.onClosing(() => {
+      // A connected client ends its session first, is then disconnected, and then closed.
+      if (!this.isUsable) this.#over('closed');
+    });
     client.raw.on('state', this.#onState);
     if (isOurs) client.connect();
     if (client.raw.getState().code === STATE.connected) this.#onConnected();
@@ -109,14 +104,9 @@ export class Session {
     return this.#end !== null;
   }
 
-  /** Requests can be sent. */
-  get isUsable(): boolean {
-    return this.#isConnected && !this.isOver;
-  }
-
-  /** Throws when the owner has closed the client: the store then creates no other client. */
-  assertNotClosed(): void {
-    if (this.#end === 'closed') throw whyOver('closed');
+  /** It is over, and another can follow: the owner has not closed the client. */
+  get isReplaceable(): boolean {
+    return this.isOver && this.#end !== 'closed';
   }
 
   /** How long the session can be trusted, counted from `from`. */
@@ -130,9 +120,13 @@ export class Session {
    * with `applied: 'no'` when the connection takes too long, or when the session is over.
    */
   async ready(signal: AbortSignal | undefined): Promise<void> {
-    if (!this.#isConnected && !this.isOver) await this.#connected(signal);
-    if (this.#isConnected) return;
-    if (this.#end !== null) throw whyOver(this.#end);
+    if (!this.isUsable && !this.isOver) await this.#connected(signal);
+    if (this.isUsable) return;
+    if (this.#end !== null) {
+      // If the owner has closed the client, the cause tells the core that a retry is pointless.
+      const cause = this.#end === 'closed' ? new ClosedError(ENDS.closed) : undefined;
+      throw new StoreError(ENDS[this.#end], { applied: 'no', cause });
+    }
     const cause = this.client.lastError;
     const why = cause === undefined ? '' : `: ${errorText(cause)}`;
     throw new StoreError(`No member of ZooKeeper can be reached${why}`, { applied: 'no', cause });
@@ -159,37 +153,26 @@ export class Session {
   }
 
   /** Resolves when the session is connected or over, the signal aborts, or too much time has passed. */
-  #connected(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        timer.cancel();
-        stopListening();
-        this.#waiting.delete(done);
-        resolve();
-      };
-      const start = (ms: number, next: () => void): Timer =>
-        this.#clock.startTimer(ms, next, { keepAlive: true });
-      let timer = start(CONNECT_MS, () => {
-        if (this.client.lastError !== undefined) done();
-        else timer = start(DEFAULTS.commandMs - CONNECT_MS, done);
-      });
-      const stopListening = onAbort(signal, done);
-      if (signal?.aborted === true) done();
-      else this.#waiting.add(done);
-    });
+  async #connected(signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted === true) return;
+    const waiting = new AbortController();
+    const done = (): void => waiting.abort();
+    const stopListening = onAbort(signal, done);
+    this.#waiting.add(done);
+    const options = { keepAlive: true, signal: waiting.signal };
+    await pause(this.#clock, CONNECT_MS, options);
+    if (!waiting.signal.aborted && this.client.lastError === undefined)
+      await pause(this.#clock, DEFAULTS.commandMs - CONNECT_MS, options);
+    stopListening();
+    this.#waiting.delete(done);
   }
 
   /** Asks the server to end the session. The reply may never come. */
   async #endSession(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = this.#clock.startTimer(CLOSE_MS, resolve, { keepAlive: true });
-      this.client.raw.on('state', ({ code }) => {
-        if (code === STATE.connected) return;
-        timer.cancel();
-        resolve();
-      });
-      this.client.raw.close();
-    });
+    const ended = new AbortController();
+    this.client.raw.on('state', () => ended.abort());
+    this.client.raw.close();
+    await pause(this.#clock, CLOSE_MS, { keepAlive: true, signal: ended.signal });
   }
 
   readonly #onState = ({ code }: { readonly code: number }): void => {
@@ -200,44 +183,32 @@ export class Session {
     else if (code === STATE.disconnected) this.#onDisconnected();
   };
 
-  /** A connected client ends its session first, is then disconnected, and then closed. */
-  #onClosing(): void {
-    if (!this.#isConnected) this.#over('closed');
-  }
-
   #onConnected(): void {
     this.client.lastError = undefined;
     const isAgain = this.id !== '';
     const timeoutMs = this.client.raw.getSessionTimeout();
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
-    if (isAgain) this.#heartbeat.reopen(this.#disconnectedAt);
-    else this.#heartbeat.begin(this.#knownSince(timeoutMs), timeoutMs);
-    this.#isConnected = true;
-    this.#heartbeat.start(timeoutMs, true);
+    // The store's own session began after the store asked for it. A user's client has sent pings.
+    const agoMs = isAgain || this.#isOurs ? 0 : timeoutMs * PING_SHARE;
+    const { monotonicMs, wallMs } = this.#disconnectedAt;
+    this.isUsable = true;
+    this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });
     for (const done of [...this.#waiting]) done();
     if (isAgain) this.#notify();
   }
 
-  /** The store's own session began after the store asked for it. A user's client has sent pings. */
-  #knownSince(timeoutMs: number): Instant {
-    if (this.#isOurs) return this.#startedAt;
-    const agoMs = timeoutMs * PING_SHARE;
-    const { monotonicMs, wallMs } = this.#startedAt;
-    return { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs };
-  }
-
   #onDisconnected(): void {
-    this.#isConnected = false;
+    this.isUsable = false;
     this.#disconnectedAt = instant(this.#clock);
     this.watches.reset();
     this.calls.dropReads();
-    this.#heartbeat.start(this.client.raw.getSessionTimeout(), false);
+    this.#heartbeat.start(this.client.raw.getSessionTimeout(), null);
   }
 
   #over(end: End): void {
     if (this.isOver) return;
     this.#end = end;
-    this.#isConnected = false;
+    this.isUsable = false;
     this.#heartbeat.stop();
     // The client cannot be used again, and would wait for the server to end the connection.
     if (end !== 'closed') {

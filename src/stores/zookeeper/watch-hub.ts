@@ -1,14 +1,24 @@
 import type { Watching } from '../shared/ahead-watch.ts';
-import { type Calls, isNoNode } from './calls.ts';
+import type { Calls } from './calls.ts';
 import type { Watcher } from './client.ts';
 import type { PatchedClient } from './patched-client.ts';
+
+/** The client's event type for a node whose data was set. */
+const DATA_CHANGED = 3;
+
+/**
+ * A `node` fires when its data has changed, and when it is gone or was gone already. `children` fire
+ * after every creation and removal of a child.
+ */
+type Kind = 'node' | 'children';
 
 /** `isGone`: the watched node was removed, not only changed. */
 type Fire = (isGone: boolean) => void;
 
 /** One watched path, for all its listeners. */
 interface Watched {
-  readonly kind: 'node' | 'children';
+  readonly key: string;
+  readonly kind: Kind;
   readonly path: string;
   readonly fires: Set<Fire>;
   /**
@@ -21,9 +31,9 @@ interface Watched {
 }
 
 /**
- * The watches of one session: on a node, and on the children of a node. A watch of ZooKeeper fires
- * once, and all listeners of a path share it. Every watch ends with the connection. After a
- * reconnect all claims and observers are woken, and watch again.
+ * The watches of one session. A watch of ZooKeeper fires once, and all listeners of a path share it.
+ * Every watch ends with the connection. After a reconnect all claims and observers are woken, and
+ * watch again.
  */
 export class WatchHub {
   readonly #calls: Calls;
@@ -35,14 +45,13 @@ export class WatchHub {
     this.#client = client;
   }
 
-  /** Fires when the node's data has changed, and when the node is gone or was gone already. */
-  node(path: string, fire: Fire): Watching {
-    return this.#add('node', path, fire);
-  }
-
-  /** Fires after every creation and removal of a child. */
-  children(path: string, fire: () => void): Watching {
-    return this.#add('children', path, fire);
+  /** Each call needs a function of its own. */
+  add(kind: Kind, path: string, fire: Fire): Watching {
+    const key = `${kind} ${path}`;
+    const watched = this.#watched.get(key) ?? this.#begin(key, kind, path);
+    const armed = watched.armed ?? this.#arm(watched);
+    watched.fires.add(fire);
+    return { armed, cancel: () => void watched.fires.delete(fire) };
   }
 
   /** The connection is over. */
@@ -51,24 +60,18 @@ export class WatchHub {
     this.#watched.clear();
   }
 
-  #add(kind: Watched['kind'], path: string, fire: Fire): Watching {
-    const watched = this.#watched.get(keyOf({ kind, path })) ?? this.#begin(kind, path);
-    const armed = watched.armed ?? this.#arm(watched);
-    // A new function for each listener, because the same callback may be given twice.
-    const own: Fire = (isGone) => fire(isGone);
-    watched.fires.add(own);
-    return { armed, cancel: () => void watched.fires.delete(own) };
-  }
-
-  #begin(kind: Watched['kind'], path: string): Watched {
-    const watcher: Watcher = (event) => this.#onEvent(watched, event);
-    const watched: Watched = { kind, path, fires: new Set(), watcher, armed: null };
-    this.#watched.set(keyOf(watched), watched);
+  #begin(key: string, kind: Kind, path: string): Watched {
+    const watcher: Watcher = ({ type }) => {
+      if (kind === 'node' && type !== DATA_CHANGED) this.#end(watched);
+      else this.#onChange(watched);
+    };
+    const watched: Watched = { key, kind, path, fires: new Set(), watcher, armed: null };
+    this.#watched.set(key, watched);
     return watched;
   }
 
   #arm(watched: Watched): Promise<void> {
-    const armed = watched.kind === 'node' ? this.#armNode(watched) : this.#armChildren(watched);
+    const armed = this.#ask(watched);
     watched.armed = armed;
     armed.catch(() => {
       if (watched.armed === armed) watched.armed = null;
@@ -76,52 +79,38 @@ export class WatchHub {
     return armed;
   }
 
-  async #armNode(watched: Watched): Promise<void> {
-    if ((await this.#calls.exists(watched.path, watched.watcher)) === null) this.#end(watched);
+  async #ask(watched: Watched): Promise<void> {
+    const { kind, path, watcher } = watched;
+    if (kind === 'children' && (await this.#calls.getChildren(path, watcher)) !== null) return;
+    const isThere = (await this.#calls.exists(path, watcher)) !== null;
+    if (kind === 'node' && !isThere) this.#end(watched);
+    // The lock node did not exist, so its creation is watched. A node that was created in between is
+    // a change too.
+    if (kind === 'children' && isThere) this.#onChange(watched);
   }
 
-  async #armChildren(watched: Watched): Promise<void> {
-    const { path, watcher } = watched;
-    try {
-      await this.#calls.getChildren(path, watcher);
-    } catch (error) {
-      if (!isNoNode(error)) throw error;
-      // The lock node does not exist yet, so its creation is watched. A node that was created in
-      // between is a change too.
-      if ((await this.#calls.exists(path, watcher)) !== null) this.#onEvent(watched, null);
-    }
-  }
-
-  #onEvent(watched: Watched, event: unknown): void {
-    if (this.#watched.get(keyOf(watched)) !== watched) return;
-    const isNode = watched.kind === 'node';
-    if (watched.fires.size === 0 || (isNode && !isDataChange(event))) {
+  #onChange(watched: Watched): void {
+    if (this.#watched.get(watched.key) !== watched) return;
+    if (watched.fires.size === 0) {
       this.#end(watched);
       return;
     }
-    const changed = (): void => notify(watched, false);
     // Watches again before it notifies, so that no change in between is missed. If that fails, the
     // connection is lost, and all listeners are notified after the reconnect.
-    this.#arm(watched).then(changed, isNode ? () => this.#end(watched) : changed);
+    this.#arm(watched).then(
+      () => notify(watched, false),
+      () => this.#end(watched),
+    );
   }
 
-  /** The node is gone, or no listener is left. */
+  /** The node is gone, no listener is left, or the server cannot watch. */
   #end(watched: Watched): void {
-    const key = keyOf(watched);
+    const { key, path, watcher } = watched;
     if (this.#watched.get(key) !== watched) return;
     this.#watched.delete(key);
-    this.#client.forgetWatch(watched.path, watched.watcher);
+    this.#client.forgetWatch(path, watcher);
     notify(watched, true);
   }
-}
-
-const keyOf = ({ kind, path }: Pick<Watched, 'kind' | 'path'>): string => `${kind} ${path}`;
-
-/** The client's event type for a node whose data was set. */
-const DATA_CHANGED = 3;
-
-function isDataChange(event: unknown): boolean {
-  return (event as { readonly type?: unknown } | null)?.type === DATA_CHANGED;
 }
 
 function notify({ fires }: Watched, isGone: boolean): void {

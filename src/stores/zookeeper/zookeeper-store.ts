@@ -16,20 +16,19 @@ import type {
 } from '../../store/store.ts';
 import { instant } from '../../store/validity.ts';
 import { settlesWithin } from '../../util/backoff.ts';
-import { Turns } from '../../util/turns.ts';
+import { type EndTurn, Turns } from '../../util/turns.ts';
+import { disposable } from '../shared/callback-index.ts';
 import { claimKey } from '../shared/claim-map.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
-import { Claim } from './claim.ts';
-import { ClaimTable } from './claim-table.ts';
+import { Claim, ClaimTable } from './claim.ts';
 import { Claims } from './claims.ts';
 import type { Acl, ZookeeperClient } from './client.ts';
-import { Connection } from './connection.ts';
+import { type ClientSource, Connection } from './connection.ts';
 import { diagnose } from './diagnose.ts';
-import { listNames, readClaims, type Times } from './inspect.ts';
+import { listNames, readClaims } from './inspect.ts';
 import { LockWatch } from './lock-watch.ts';
 import { LocksTree } from './locks-tree.ts';
-import type { EndRequest } from './request-limiter.ts';
 
 const CLOSE_MS = 1_000;
 const TRIES = 4;
@@ -77,8 +76,7 @@ export function zookeeperStore(
   const root = options.root ?? '/locks';
   if (root !== '/' && !/^(?:\/[^/]+)+$/.test(root))
     throw new InvalidArgumentError('root', 'must be the path of a node, such as /locks');
-  const tree = new LocksTree(root, options.acl, options.removeEmpty === true);
-  return new ZookeeperStore(client, tree, options.clock ?? systemClock, queueMaxOf(options));
+  return new ZookeeperStore(client, root, options);
 }
 
 class ZookeeperStore implements Store {
@@ -94,16 +92,11 @@ class ZookeeperStore implements Store {
   readonly #turns = new Turns();
   #isClosed = false;
 
-  constructor(
-    client: ZookeeperClient | (() => ZookeeperClient),
-    tree: LocksTree,
-    clock: Clock,
-    queueMax: number,
-  ) {
-    this.#clock = clock;
-    this.#tree = tree;
-    this.#connection = new Connection(client, clock, () => this.#onSessionChange());
-    this.#claims = new Claims(clock, tree, this.#table, queueMax);
+  constructor(source: ClientSource, root: string, options: ZookeeperStoreOptions) {
+    this.#clock = options.clock ?? systemClock;
+    this.#tree = new LocksTree(root, options.acl, options.removeEmpty === true);
+    this.#claims = new Claims(this.#clock, this.#tree, this.#table, queueMaxOf(options));
+    this.#connection = new Connection(source, this.#clock, () => this.#onSessionChange());
   }
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
@@ -111,17 +104,16 @@ class ZookeeperStore implements Store {
     const key = claimKey(request);
     const turn = this.#turns.begin(key);
     const endTurn = turn instanceof Promise ? await turn : turn;
-    let endRequest: EndRequest | null = null;
+    let endRequest: EndTurn | null = null;
     try {
-      const sent = instant(this.#clock);
+      const ask = { request, signal, sent: instant(this.#clock) };
       // A connected session is used without another promise: each one shows in `bench/zookeeper`.
       const usable = signal?.aborted === true ? null : this.#connection.usable;
       const session = usable ?? (await this.#connection.ready(signal));
       const left = this.#table.get(request);
       // It is made anew, and checked like a new one.
       if (left?.isLeaving === true) await this.#claims.release(left, signal);
-      const claim =
-        this.#table.get(request) ?? new Claim(request, request.mode, this.#tree.lock(request.name), session);
+      const claim = this.#table.get(request) ?? new Claim(request, this.#tree.lock(request.name), session);
       if (claim.session !== session) claim.restartIn(session);
       if (waiter !== undefined) claim.waiter = waiter;
       // The claim of a holder does not wait for its turn.
@@ -130,11 +122,11 @@ class ZookeeperStore implements Store {
         : session.limiter.begin({ key, isQueued: claim.node !== null, signal });
       endRequest = sending instanceof Promise ? await sending : sending;
       for (let tries = 1; tries <= TRIES; tries += 1) {
-        const found = this.#table.has(claim) ? await this.#claims.askAgain(claim, request, sent) : null;
+        const found = this.#table.has(claim) ? await this.#claims.askAgain(claim, ask) : null;
         if (found !== null) return found;
         // Other stores may share the session, and keep alive what a closed store leaves behind.
         this.#assertOpen();
-        const outcome = await this.#claims.enter(claim, request, sent, signal);
+        const outcome = await this.#claims.enter(claim, ask);
         if (outcome !== null) return outcome;
       }
     } finally {
@@ -160,10 +152,7 @@ class ZookeeperStore implements Store {
   }
 
   release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
-    return this.#isClosed ? Promise.reject(storeClosed()) : this.#release(ref, signal);
-  }
-
-  #release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
+    if (this.#isClosed) return Promise.reject(storeClosed());
     const key = claimKey(ref);
     const known = this.#table.get(ref);
     // A claim that still waits for its turn is never sent, so there is nothing to remove.
@@ -188,28 +177,17 @@ class ZookeeperStore implements Store {
     const watch = new LockWatch(this.#clock, this.#connection, this.#tree.lock(name), onChange);
     await watch.arm();
     this.#observers.add(watch);
-    return {
-      [Symbol.asyncDispose]: async () => {
-        this.#observers.delete(watch);
-        watch.end();
-      },
-    };
+    return disposable(() => {
+      this.#observers.delete(watch);
+      watch.end();
+    });
   }
 
   async read(name: string, signal?: AbortSignal): Promise<readonly StoredClaim[]> {
     this.#assertOpen();
     const session = await this.#connection.ready(signal);
-    const lock = this.#tree.lock(name);
-    const queue = await session.transactions.read(lock);
-    return queue === null ? [] : await readClaims(session, lock, queue, (id) => this.#timesOf({ name, id }));
-  }
-
-  #timesOf(ref: ClaimRef): Times {
-    const claim = this.#table.get(ref);
-    if (claim === undefined) return { heldForMs: null, expiresInMs: null };
-    const { grantedAtMs } = claim;
-    const heldForMs = grantedAtMs === null ? null : this.#clock.monotonicMs() - grantedAtMs;
-    return { heldForMs, expiresInMs: Math.max(claim.session.leftMs(instant(this.#clock)), 0) };
+    const ownClaim = (id: string): Claim | undefined => this.#table.get({ name, id });
+    return await readClaims(session, this.#tree.lock(name), ownClaim, this.#clock);
   }
 
   async *list(prefix: string, signal?: AbortSignal): AsyncIterable<string> {
@@ -224,9 +202,10 @@ class ZookeeperStore implements Store {
 
   async close(): Promise<void> {
     if (this.#isClosed) return;
-    this.#isClosed = true;
     // A client that stays open keeps its session alive, and with it every node that is not removed.
-    const removed = Promise.allSettled([...this.#table].map((claim) => this.#release(claim)));
+    const removed = Promise.allSettled([...this.#table].map((claim) => this.release(claim)));
+    this.#isClosed = true;
+    for (const observer of this.#observers) observer.end();
     await settlesWithin(this.#clock, removed, CLOSE_MS, { keepAlive: true });
     await this.#connection.close();
   }
