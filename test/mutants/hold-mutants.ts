@@ -91,7 +91,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a hold that is extended while it is renewed forgets which one was last',
     symbol: 'Renewals.extend',
-    find: 'while (held.renewing !== null) await held.renewing;',
+    find: 'while (held.renewing !== null) {\n      await held.renewing;\n      held.assertHeld();\n    }',
     replace: '',
     test: HOLD,
     by: 'has one pending renewal at a time',

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Cluster } from 'ioredis';
@@ -7,12 +8,14 @@ import { slotOf, tagOf } from '../../src/stores/redis/cluster/slots.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { HOSTILE } from '../../src/testing/cases/hostile-names.ts';
 import { freePorts } from '../../src/torture/servers/ports.ts';
+import { openClusterClient } from '../support/clients/cluster-clients.ts';
 import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE, outputOf } from '../support/process/close-and-exit.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
 import { measureHandoff } from '../support/waiting/handoff.ts';
 import { startClusterStage } from './support/cluster-stage.ts';
+import { expectSharedListeners } from './support/shared-listeners.ts';
 
 const stage = await useStage(startClusterStage());
 afterEach(() => stage.leaveAll());
@@ -51,6 +54,9 @@ it.each(['holdfast:', '', 'a{', '{app}:'])(
       // The plain key, the queue and the info.
       expect(own).toHaveLength(3);
       for (const key of own) expect(await stage.slotOf(key)).toBe(slot);
+      const listed: string[] = [];
+      for await (const view of locks.list(name)) listed.push(view.name);
+      expect(listed).toContain(`${name} keys`);
       await hold.release();
     }
   },
@@ -192,6 +198,24 @@ it('closing the store ends its subscribers, and not the client of the user', asy
   expect(await client.set('still', 'mine')).toBe('OK');
   client.disconnect();
 });
+
+it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
+  'stores over one Cluster client share their listeners, and leave none, under %s',
+  async (library) => {
+    const { client, close } = await openClusterClient(library, stage.cluster);
+    const { nodes, nodeByAddress } = client as {
+      nodes?(role: 'all'): EventEmitter[];
+      nodeByAddress?: ReadonlyMap<string, { readonly client?: EventEmitter }>;
+    };
+    const emitters = (): EventEmitter[] => [
+      client as unknown as EventEmitter,
+      ...(nodes?.call(client, 'all') ?? []),
+      ...[...(nodeByAddress?.values() ?? [])].flatMap((node) => node.client ?? []),
+    ];
+    await expectSharedListeners(client, emitters);
+    close();
+  },
+);
 
 it('waiters and holds are kept while thousands of other slots are used', async () => {
   const [a, b] = [await stage.locks('ioredis'), await stage.locks('ioredis')];

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
@@ -6,6 +7,7 @@ import { redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
+import { expectSharedListeners } from './support/shared-listeners.ts';
 import { startStage } from './support/stage.ts';
 
 const stage = await useStage(startStage());
@@ -36,6 +38,15 @@ it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
       await watch;
     }
     await eventually('they are gone', async () => (await connections()) <= before);
+    close();
+  },
+);
+
+it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
+  'stores over one client share their listeners, and leave none, under %s',
+  async (library) => {
+    const { client, close } = await openClient(library, stage.server.url);
+    await expectSharedListeners(client, () => [client as unknown as EventEmitter]);
     close();
   },
 );

@@ -15,7 +15,7 @@ export interface NodeRedis {
 }
 
 interface OwnNodeRedisCluster extends NodeRedisCluster {
-  readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode & { readonly client?: object }>;
+  readonly nodeByAddress: ReadonlyMap<string, NodeRedisShardNode & { client?: { unref?(): unknown } }>;
   connect(): Promise<unknown>;
 }
 

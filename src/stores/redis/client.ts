@@ -6,6 +6,7 @@ import type { RedisConnection } from './connection.ts';
 import { type IoredisClient, IoredisConnection } from './ioredis-connection.ts';
 import { type NodeRedisClient, NodeRedisConnection } from './node-redis-connection.ts';
 import { type NodeRedisSentinel, NodeRedisSentinelConnection } from './node-redis-sentinel-connection.ts';
+import { sharedOver } from './observed-client.ts';
 
 /**
  * A client of ioredis or of node-redis (the package `redis`), version 5 or newer of either: of one
@@ -23,9 +24,10 @@ export type RedisClusterClient = IoredisCluster | NodeRedisCluster;
 export function clusterNodesOf(client: RedisClient | RedisClusterClient): ClusterNodes | null {
   if (client === null || typeof client !== 'object') return null;
   refuseOld(client);
-  if ('isCluster' in client && client.isCluster === true) return new IoredisNodes(client);
+  if ('isCluster' in client && client.isCluster === true)
+    return sharedOver(client, () => new IoredisNodes(client));
   return 'nodeByAddress' in client && typeof client.nodeClient === 'function'
-    ? new NodeRedisNodes(client)
+    ? sharedOver(client, () => new NodeRedisNodes(client))
     : null;
 }
 
@@ -42,11 +44,12 @@ export function connectionOf(client: RedisClient, isOwn = false): RedisConnectio
   if ('isCluster' in client && client.isCluster === true) {
     throw new UnsupportedError('A client of one Redis server is needed here, not one of a Cluster');
   }
-  if ('status' in client && typeof client.call === 'function') return new IoredisConnection(client, isOwn);
+  if ('status' in client && typeof client.call === 'function')
+    return sharedOver(client, () => new IoredisConnection(client, isOwn));
   if ('acquire' in client && typeof client.acquire === 'function')
-    return new NodeRedisSentinelConnection(client);
+    return sharedOver(client, () => new NodeRedisSentinelConnection(client));
   if ('isOpen' in client && typeof client.sendCommand === 'function')
-    return new NodeRedisConnection(client as NodeRedisClient);
+    return sharedOver(client, () => new NodeRedisConnection(client as NodeRedisClient));
   throw new InvalidArgumentError(
     'client',
     'must be a client of ioredis or of redis (node-redis), version 5 or newer',

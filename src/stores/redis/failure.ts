@@ -18,10 +18,7 @@ const HINTS: Readonly<Record<string, string>> = {
   NOPERM: 'this Redis user may not do that: docs/stores/redis.md lists what is needed',
 };
 
-/**
- * Turns the error of a command into one for the core. The outcome is unknown unless the server says
- * that it has not executed the command.
- */
+/** The outcome is unknown unless the server says that it has not executed the command. */
 export function failureOf(error: unknown): StoreError {
   const message = errorText(error);
   const code = CODE.exec(message)?.[1];
@@ -39,22 +36,17 @@ export function isFromReplica(error: unknown): boolean {
   return error instanceof Error && /\bREADONLY\b/.test(error.message);
 }
 
-/** A command that was not sent: the reason, and the error of the client. */
-export function notSent(why: string, cause: Error | null): StoreError {
-  return new StoreError(`Redis: not sent: ${why}${because(cause)}`, {
-    applied: 'no',
-    cause: cause ?? undefined,
-  });
+/** A command that was not sent. `lastError`: that of the client. */
+export function notSent(why: string, lastError: Error | null, cause = lastError): StoreError {
+  const text = `Redis: not sent: ${why}${because(lastError)}`;
+  return new StoreError(text, { applied: 'no', cause: cause ?? undefined });
 }
 
-/**
- * The client has ended, and no command can be sent unless its owner does something. The
- * `ClosedError` as the cause tells the core not to try again.
- */
+/** The client has ended. The `ClosedError` as the cause tells the core not to try again. */
 export function clientEnded(why: string, lastError: Error | null): StoreError {
-  const cause = new ClosedError(why);
-  if (lastError !== null) cause.cause = lastError;
-  return new StoreError(`Redis: not sent: ${why}${because(lastError)}`, { applied: 'no', cause });
+  const closed = new ClosedError(why);
+  if (lastError !== null) closed.cause = lastError;
+  return notSent(why, lastError, closed);
 }
 
 /** A command that has reached its time limit. */

@@ -4,10 +4,9 @@ import { runAlone, sendAlone } from './call.ts';
 import type { Keys } from './keys.ts';
 import { modeIn } from './mode-text.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
+import { fieldsOf } from './server-info.ts';
 
-/**
- * A score below 0 is a holder's: its expiry in ms, less this. A score above it is an observer's.
- */
+/** A score below 0 is a holder's: its expiry in ms, less this. One above it is an observer's. */
 const FAR = 2 ** 52;
 
 const EXCLUSIVE = /^(\d{16})\+?(?:@(\d+))? (.+)$/s;
@@ -19,9 +18,9 @@ const HOLDER = /^h (\S+) (\d+) (\d+) (\d+) (.*)$/s;
 export function claimsIn(reply: unknown): StoredClaim[] {
   const [time, value, ttlMs, queue, info] = reply as [string, string | null, number, string[], string[]];
   const nowUs = Number(time);
-  const entries = new Map(pairs(info));
-  const queued = pairs(queue).flatMap(([id, score]) =>
-    queuedClaim(id, Number(score), entries.get(id) ?? '', nowUs),
+  const entries = fieldsOf(info);
+  const queued = [...fieldsOf(queue)].flatMap(([id, score]) =>
+    queuedClaim(id, Number(score), String(entries.get(id) ?? ''), nowUs),
   );
   const waiters = queued.filter(({ granted }) => !granted);
   if (value === null) return waiters;
@@ -34,7 +33,7 @@ export function claimsIn(reply: unknown): StoredClaim[] {
 function oneHolder(
   value: string,
   ttlMs: number,
-  entries: ReadonlyMap<string, string>,
+  entries: ReadonlyMap<string, unknown>,
   nowUs: number,
 ): StoredClaim {
   const expiresInMs = ttlMs < 0 ? null : ttlMs;
@@ -43,7 +42,7 @@ function oneHolder(
   if (ours === null)
     return { id: value, granted: true, mode, fence: null, heldForMs: null, expiresInMs, note: null };
   const [, fence = '', granted = fence, id = ''] = ours;
-  const note = HOLDER.exec(entries.get(id) ?? '')?.[5] ?? '';
+  const note = HOLDER.exec(String(entries.get(id) ?? ''))?.[5] ?? '';
   const heldForMs = sinceMs(granted, nowUs);
   return { id, granted: true, mode, fence: BigInt(fence), heldForMs, expiresInMs, note };
 }
@@ -69,13 +68,6 @@ function sinceMs(grantedUs: string, nowUs: number): number {
   return Math.max((nowUs - Number(grantedUs)) / 1000, 0);
 }
 
-function pairs(flat: readonly string[]): Array<[string, string]> {
-  const result: Array<[string, string]> = [];
-  for (let index = 0; index + 1 < flat.length; index += 2)
-    result.push([flat[index] ?? '', flat[index + 1] ?? '']);
-  return result;
-}
-
 /** Keys that one SCAN looks at: many for speed, but few enough not to delay other commands. */
 const PAGE = 500;
 
@@ -95,10 +87,7 @@ export async function* scanKeys(
   }
 }
 
-/**
- * The names of the locks that begin with `namePrefix`, each once. A lock that is acquired or released
- * meanwhile may be missed.
- */
+/** The locks that begin with `namePrefix`, each once. One that changes meanwhile may be missed. */
 export async function* listNames(
   readiness: ReadinessCheck,
   keys: Keys,

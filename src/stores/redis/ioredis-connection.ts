@@ -1,17 +1,9 @@
+import { setImmediate } from 'node:timers';
 import { systemClock } from '../../clock.ts';
 import type { SubscribedConnection } from '../shared/subscription.ts';
-import {
-  type ChannelEvents,
-  type Corkable,
-  OWN_SILENCE_MS,
-  ping,
-  type RedisConnection,
-  type Silence,
-} from './connection.ts';
+import { type ChannelEvents, OWN_SILENCE_MS, ping, type RedisConnection } from './connection.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
-import type { SentinelReading } from './sentinel-checks.ts';
-import { readSentinels } from './sentinel-reader.ts';
-import { unrefIoredis } from './unref.ts';
+import { type SentinelReading, viewIn } from './sentinel-checks.ts';
 
 /** What is used of an ioredis client. */
 export interface IoredisClient extends ClientEvents {
@@ -28,15 +20,53 @@ export interface IoredisClient extends ClientEvents {
   subscribe(...channels: string[]): Promise<unknown>;
 }
 
+/** What is used of a socket: what is written between the two calls leaves as one packet. */
+export interface Corkable {
+  cork?(): void;
+  uncork?(): void;
+}
+
+/**
+ * A client that we have opened must not keep the process alive, by its socket or by the timer
+ * between two attempts to connect. While a call of the user is pending, the core does.
+ */
+export function unrefIoredis<Client extends ClientEvents>(client: Client): Client {
+  const unref = (): void => {
+    const { stream, reconnectTimeout } = client as {
+      readonly stream?: { unref?(): unknown } | null;
+      readonly reconnectTimeout?: { unref?(): unknown } | null;
+    };
+    stream?.unref?.();
+    reconnectTimeout?.unref?.();
+  };
+  // The socket is made after the event.
+  client.on('connecting', () => void setImmediate(unref));
+  client.on('connect', unref);
+  client.on('reconnecting', unref);
+  return client;
+}
+
+export const SENTINEL_PORT = 26_379;
+
 interface SentinelConnector {
   connectToSentinel(...args: unknown[]): ClientEvents;
 }
 
+/** The options by which an ioredis client follows Sentinels. */
+interface SentinelOptions {
+  readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | null | undefined;
+  /** Of the master. */
+  readonly name?: string | null | undefined;
+  readonly sentinelUsername?: string | null | undefined;
+  readonly sentinelPassword?: string | null | undefined;
+  readonly sentinelTLS?: object | undefined;
+}
+
 /**
  * The clients with which ioredis asks the Sentinels have no error listener, and ioredis prints
- * unhandled error events on stderr. It has no option for that, nor to unref them. After a reconnect
- * it subscribes again without handling a failure: a Sentinel that is silent then would end the
- * process by an unhandled rejection. Only for clients that we have opened.
+ * unhandled error events on stderr. It has no option for that, nor to unref them. It subscribes
+ * again without handling a failure: a Sentinel that is silent then would end the process by an
+ * unhandled rejection. Only for clients that we have opened.
  */
 export function adoptSentinels(client: object): void {
   const { connector } = client as { connector?: Partial<SentinelConnector> };
@@ -57,8 +87,8 @@ export function adoptSentinels(client: object): void {
 }
 
 /**
- * The clients that a client of ours has opened to ask where its servers are. Closing it leaves their
- * questions pending until a time limit of ioredis, and their sockets open for longer.
+ * The clients that a client of ours has opened to ask where its servers are. Closing it leaves
+ * their questions pending until a time limit of ioredis, and their sockets open for longer.
  */
 const HELPERS = new WeakMap<object, Set<IoredisClient>>();
 
@@ -75,17 +105,20 @@ export function endHelpers(client: object): void {
   }
 }
 
-export class IoredisConnection extends ObservedClient<IoredisClient> implements RedisConnection {
+export class IoredisConnection<Client extends IoredisClient = IoredisClient>
+  extends ObservedClient<Client>
+  implements RedisConnection
+{
   readonly #isOwn: boolean;
 
   /** `isOwn`: we have opened the client. */
-  constructor(client: IoredisClient, isOwn = false) {
+  constructor(client: Client, isOwn = false) {
     super(client, { breaks: ['close'] });
     this.#isOwn = isOwn;
   }
 
   override get lastError(): Error | null {
-    if (this.errors.last !== null) return this.errors.last;
+    if (super.lastError !== null) return super.lastError;
     // A client without an error listener emits no error.
     const { connector } = this.client as { readonly connector?: { readonly firstError?: unknown } };
     return connector?.firstError instanceof Error ? connector.firstError : null;
@@ -106,9 +139,8 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
 
   override onceReady(callback: () => void): () => void {
     const stop = super.onceReady(callback);
-    // A client made with lazyConnect connects at its first command, which we only send when it is
-    // connected.
-    if (this.client.status === 'wait') this.client.connect().catch(this.errors.record);
+    // With lazyConnect it would connect at its first command, which we send when it is connected.
+    if (this.client.status === 'wait') this.client.connect().catch(this.recordError);
     return stop;
   }
 
@@ -129,17 +161,7 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
   }
 
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
-    const subscriber = unrefIoredis(
-      this.client.duplicate({
-        lazyConnect: true,
-        keyPrefix: '',
-        enableOfflineQueue: true,
-        commandTimeout: undefined,
-        // A connection that has ended is replaced by the caller.
-        retryStrategy: null,
-      }),
-    );
-    subscriber.on('error', () => {});
+    const subscriber = copyOf(this.client);
     adoptSentinels(subscriber);
     subscriber.on('message', (_channel: string, message: string) => listening.onMessage(message));
     subscriber.once('end', () => listening.onEnd());
@@ -159,12 +181,11 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
     if (this.isReady) this.client.disconnect(true);
   }
 
-  get silence(): Silence | null {
-    const { sentinels } = this.client.options;
-    const isFollower = sentinels !== undefined && sentinels !== null;
+  get silence() {
+    const isFollower = this.client.options.sentinels != null;
     if (!isFollower && !this.#isOwn) return null;
     return {
-      // A stopped master keeps its connections. The client asks the Sentinels only when it connects.
+      // A stopped master keeps its connections, and a client asks the Sentinels when it connects.
       afterMs: isFollower ? FOLLOWER_SILENCE_MS : OWN_SILENCE_MS,
       reconnect: () => (this.#isOwn ? this.#replace() : this.onReplica()),
     };
@@ -182,13 +203,59 @@ export class IoredisConnection extends ObservedClient<IoredisClient> implements 
     flushQueue?.call(client, new Error('The connection was silent and is replaced'), { offlineQueue: false });
   }
 
+  /** Asks each over a connection of its own. One without an answer has the view `null`. */
   askSentinels(limitMs: number): Promise<readonly SentinelReading[]> | null {
-    return readSentinels(this.client, limitMs);
+    const { sentinels, name } = this.client.options as SentinelOptions;
+    if (sentinels == null || name == null) return null;
+    return Promise.all(
+      sentinels.map(async ({ host = '127.0.0.1', port = SENTINEL_PORT }) => {
+        const address = `${host}:${port}`;
+        const sentinel = this.#sentinelAt(host, port, limitMs);
+        try {
+          return { address, view: viewIn(await sentinel.call('sentinel', ['master', name])) };
+        } catch {
+          return { address, view: null };
+        } finally {
+          sentinel.disconnect();
+        }
+      }),
+    );
+  }
+
+  #sentinelAt(host: string, port: number, limitMs: number): IoredisClient {
+    const { sentinelUsername, sentinelPassword, sentinelTLS } = this.client.options as SentinelOptions;
+    return copyOf<IoredisClient>(this.client, {
+      host,
+      port,
+      sentinels: null,
+      username: sentinelUsername ?? undefined,
+      password: sentinelPassword ?? undefined,
+      tls: sentinelTLS,
+      db: 0,
+      failoverDetector: false,
+      enableReadyCheck: false,
+      connectTimeout: limitMs,
+      commandTimeout: limitMs,
+    });
   }
 
   close(): Promise<void> {
     return closeQuietly(this.client);
   }
+}
+
+/** A copy of the client that is ours. A connection that has ended is replaced by the caller. */
+export function copyOf<Client extends IoredisClient>(client: Client, options: object = {}): Client {
+  const copy = client.duplicate({
+    lazyConnect: true,
+    keyPrefix: '',
+    enableOfflineQueue: true,
+    commandTimeout: undefined,
+    retryStrategy: null,
+    ...options,
+  });
+  copy.on('error', () => {});
+  return unrefIoredis(copy) as Client;
 }
 
 /** How long a master may be silent before the Sentinels are asked for another. */
@@ -210,16 +277,12 @@ const CLOSE_MS = 500;
 const ENDING = new Set(['connecting', 'connect', 'ready']);
 
 async function closeQuietly(client: IoredisClient): Promise<void> {
-  if (client.status === 'end') {
-    endHelpers(client);
-    return;
-  }
   const willEnd = ENDING.has(client.status);
   const ended = new Promise<void>((resolve) => {
     client.once('end', () => resolve());
   });
   const isUnused = client.status !== 'ready';
-  client.disconnect();
+  if (client.status !== 'end') client.disconnect();
   // Nothing was sent that a server which is silent from the start could still need.
   if (isUnused) client.stream?.destroy();
   endHelpers(client);

@@ -37,20 +37,6 @@ export class Keys {
     this.#info = `${base}info:`;
   }
 
-  /** Patterns for SCAN that find every lock of a Cluster whose name begins with `namePrefix`. */
-  static clusterPatterns(prefix: string, namePrefix: string): readonly string[] {
-    const queue = escapeGlob(`}${prefix}${OWN}queue:${namePrefix}`);
-    return [`${escapeGlob(prefix + namePrefix)}*`, `{*${queue}*`];
-  }
-
-  /** The name of the lock that a key of any slot belongs to; `null` for any other key. */
-  static clusterNameIn(prefix: string, key: string): string | null {
-    const own = `}${prefix}${OWN}queue:`;
-    const at = key.startsWith('{') ? key.indexOf(own) : -1;
-    if (at > 0 && at === key.indexOf('}')) return key.slice(at + own.length);
-    return plainNameIn(prefix, key);
-  }
-
   of(name: string): LockKeys {
     return { plain: this.prefix + name, queue: this.#queue + name, info: this.#info + name };
   }
@@ -63,19 +49,16 @@ export class Keys {
   /** The name of the lock that a key belongs to; `null` for any other key. */
   nameIn(key: string): string | null {
     if (key.startsWith(this.#queue)) return key.slice(this.#queue.length);
-    return plainNameIn(this.prefix, key);
+    if (!key.startsWith(this.prefix)) return null;
+    const name = key.slice(this.prefix.length);
+    return name === '' || name.includes(OWN) ? null : name;
   }
 
   /** Patterns for SCAN that find every lock whose name begins with `namePrefix`. */
-  patterns(clientPrefix: string, namePrefix: string): readonly string[] {
-    return [this.prefix, this.#queue].map((start) => `${escapeGlob(clientPrefix + start + namePrefix)}*`);
+  patterns(clientPrefix: string, namePrefix: string): readonly [plain: string, queue: string] {
+    const pattern = (start: string): string => `${escapeGlob(clientPrefix + start + namePrefix)}*`;
+    return [pattern(this.prefix), pattern(this.#queue)];
   }
-}
-
-function plainNameIn(prefix: string, key: string): string | null {
-  if (!key.startsWith(prefix)) return null;
-  const name = key.slice(prefix.length);
-  return name === '' || name.includes(OWN) ? null : name;
 }
 
 function escapeGlob(text: string): string {

@@ -1,11 +1,5 @@
 import type { SubscribedConnection } from '../shared/subscription.ts';
-import {
-  type ChannelEvents,
-  OWN_SILENCE_MS,
-  ping,
-  type RedisConnection,
-  type Silence,
-} from './connection.ts';
+import { type ChannelEvents, OWN_SILENCE_MS, ping, type RedisConnection } from './connection.ts';
 import { type ClientEvents, ObservedClient } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
 
@@ -21,11 +15,6 @@ export interface NodeRedisClient extends ClientEvents {
   destroy(): void;
 }
 
-/** What node-redis has sent, or is to send. Not part of its public interface. */
-interface CommandQueue {
-  flushWaitingForReply?(error: Error): void;
-}
-
 /** Why a client of node-redis cannot be used; `null` while it can. */
 export function closedReasonOf({ isOpen }: { readonly isOpen: boolean }): string | null {
   return isOpen ? null : 'the client is not open: it has been closed, or its connect() was not called';
@@ -37,8 +26,6 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
 
   constructor(client: NodeRedisClient) {
     super(client, { breaks: ['reconnecting', 'end'] });
-    client.on('reconnecting', this.#onReconnecting);
-    client.on('connect', this.#rejectLostCommands);
   }
 
   get isReady(): boolean {
@@ -49,7 +36,7 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
     return closedReasonOf(this.client);
   }
 
-  get silence(): Silence | null {
+  get silence() {
     const own = OwnClient.of(this.client);
     return own === null ? null : { afterMs: OWN_SILENCE_MS, reconnect: () => own.replaceConnection() };
   }
@@ -84,14 +71,14 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
     };
   }
 
-  override leave(): void {
-    super.leave();
-    this.client.off('reconnecting', this.#onReconnecting);
-    this.client.off('connect', this.#rejectLostCommands);
+  protected override setListeners(verb: 'on' | 'off'): void {
+    super.setListeners(verb);
+    this.client[verb]('reconnecting', this.#onReconnecting);
+    this.client[verb]('connect', this.#rejectLostCommands);
   }
 
   async close(): Promise<void> {
-    OwnClient.end(this.client);
+    OwnClient.of(this.client)?.end();
   }
 
   readonly #onReconnecting = (): void => {
@@ -99,16 +86,17 @@ export class NodeRedisConnection extends ObservedClient<NodeRedisClient> impleme
   };
 
   /**
-   * node-redis 5 may write a command to a socket that has just broken, and then waits for its reply.
-   * It takes the first reply of the next connection for that one, and each later reply for the
-   * command before its own. So it waits for ever for the last reply of its handshake, and never
-   * becomes ready again. To prevent that, commands that have no reply when a new connection begins are
-   * rejected. Version 6 does so by itself.
+   * node-redis 5 may write a command to a socket that has just broken, and then waits for its
+   * reply. It takes the first reply of the next connection for that one, and each later reply for
+   * the command before its own. So it waits for ever for the last reply of its handshake, and never
+   * becomes ready again. To prevent that, commands that have no reply when a new connection begins
+   * are rejected. Version 6 does so by itself.
    */
   readonly #rejectLostCommands = (): void => {
     if (!this.#isReconnecting) return;
     this.#isReconnecting = false;
-    const { _getQueue } = this.client as { _getQueue?(): CommandQueue };
+    // Not part of the public interface of node-redis.
+    const { _getQueue } = this.client as { _getQueue?(): { flushWaitingForReply?(error: Error): void } };
     _getQueue?.call(this.client).flushWaitingForReply?.(new Error('The connection broke before the reply'));
   };
 }

@@ -1,4 +1,4 @@
-import { type ClientEventNames, ConnectionErrors } from './connection-errors.ts';
+import { type EventEmitter, errorMonitor } from 'node:events';
 
 /** The part of an event emitter that all clients have. */
 export interface ClientEvents {
@@ -7,33 +7,121 @@ export interface ClientEvents {
   off(event: string, listener: (...args: string[]) => void): unknown;
 }
 
-/** A client whose errors are observed: the part that every connection over a client has. */
+/** The server has refused the client's login or rights. Another attempt cannot succeed by itself. */
+const REFUSED = /\b(WRONGPASS|NOAUTH|NOPERM)\b/;
+
+/** What ioredis says after any error that has closed its connection. */
+const CLOSED = 'Connection is closed.';
+
+/** Which events a client emits. */
+interface ClientEventNames {
+  /** When it is connected. */
+  readonly ready: string;
+  /** When it has ended, or may have. */
+  readonly ended: readonly string[];
+  /** When its connection has broken, or may have. */
+  readonly breaks: readonly string[];
+}
+
+const SHARED = new WeakMap<object, ObservedClient<ClientEvents>>();
+
+/**
+ * All stores over one client share what is made for it, so that the listeners on the client do not
+ * grow with the number of stores.
+ */
+export function sharedOver<Observed extends ObservedClient<ClientEvents>>(
+  client: object,
+  make: () => Observed,
+): Observed {
+  const observed = (SHARED.get(client) as Observed | undefined) ?? make();
+  SHARED.set(client, observed);
+  return observed.use();
+}
+
+/**
+ * The part that every connection over a client has. The client's errors are observed, not handled:
+ * a listener for `error` would hide them from an owner that has none.
+ */
 export abstract class ObservedClient<Client extends ClientEvents> {
   protected readonly client: Client;
-  protected readonly errors: ConnectionErrors;
+  readonly #events: ClientEventNames;
+  readonly #onRefused = new Set<() => void>();
+  #users = 0;
+  #lastError: Error | null = null;
+  breaks = 0;
 
   constructor(client: Client, events: Partial<ClientEventNames> = {}) {
     this.client = client;
-    this.errors = ConnectionErrors.of(client, { ready: 'ready', ended: ['end'], breaks: [], ...events });
+    this.#events = { ready: 'ready', ended: ['end'], breaks: [], ...events };
   }
 
   get lastError(): Error | null {
-    return this.errors.last;
+    return this.#lastError;
   }
 
   get isRefused(): boolean {
-    return this.errors.isRefused;
+    return this.#lastError !== null && REFUSED.test(this.#lastError.message);
   }
 
-  get breaks(): number {
-    return this.errors.breaks;
-  }
-
-  onceReady(callback: () => void): () => void {
-    return this.errors.onceReady(callback);
+  /** Listens to the client. Each user calls `leave` once. */
+  use(): this {
+    this.#users += 1;
+    if (this.#users === 1) this.setListeners('on');
+    return this;
   }
 
   leave(): void {
-    this.errors.leave();
+    this.#users -= 1;
+    if (this.#users === 0) this.setListeners('off');
   }
+
+  onceReady(callback: () => void): () => void {
+    const events = [this.#events.ready, ...this.#events.ended];
+    const stop = (): void => {
+      for (const event of events) this.client.off(event, done);
+      this.#onRefused.delete(done);
+    };
+    const done = (): void => {
+      stop();
+      callback();
+    };
+    for (const event of events) this.client.on(event, done);
+    this.#onRefused.add(done);
+    return stop;
+  }
+
+  protected setListeners(verb: 'on' | 'off'): void {
+    (this.client as unknown as EventEmitter)[verb](errorMonitor, this.recordError);
+    // An ioredis Cluster: the error of one node. Its `error` only says that all of them failed.
+    this.client[verb]('node error', this.recordError);
+    this.client[verb](this.#events.ready, this.#forgetError);
+    for (const event of this.#events.breaks) this.client[verb](event, this.#onBreak);
+  }
+
+  /** Also for errors that the client does not emit, such as the rejection of its `connect`. */
+  protected readonly recordError = (error: unknown): void => {
+    const recorded = withoutSecrets(error);
+    if (recorded.message === CLOSED && this.#lastError !== null) return;
+    this.#lastError = recorded;
+    if (this.isRefused) for (const callback of [...this.#onRefused]) callback();
+  };
+
+  readonly #onBreak = (): void => {
+    this.breaks += 1;
+  };
+
+  readonly #forgetError = (): void => {
+    this.#lastError = null;
+  };
+}
+
+/** ioredis adds the command to its error. The command of a login holds the password. */
+function withoutSecrets(error: unknown): Error {
+  const { lastNodeError } = (error ?? {}) as { readonly lastNodeError?: unknown };
+  const cause = lastNodeError ?? error;
+  if (!(cause instanceof Error)) return new Error(String(cause));
+  if (!('command' in cause)) return cause;
+  const clean = new Error(cause.message);
+  clean.name = cause.name;
+  return clean;
 }

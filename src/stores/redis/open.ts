@@ -1,4 +1,3 @@
-import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
 import { firstInstalled } from '../shared/client-library.ts';
@@ -6,37 +5,30 @@ import { clusterNodesOf, connectionOf, type RedisClient, type RedisClusterClient
 import { IOREDIS, type Ioredis, NODE_REDIS, type NodeRedis } from './client-library.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
 import type { IoredisNode } from './cluster/ioredis-nodes.ts';
-import { addHelper, adoptSentinels, type IoredisClient } from './ioredis-connection.ts';
+import { addHelper, adoptSentinels, SENTINEL_PORT, unrefIoredis } from './ioredis-connection.ts';
 import type { ClientEvents } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
-import { RedisStore } from './redis-store.ts';
-import { unrefIoredis, unrefNodeRedis } from './unref.ts';
+import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { type Hosts, hostsIn, oneHostIn } from './url.ts';
 
 const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…[?prefix=TEXT]';
 const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-name[?prefix=TEXT]';
-const SENTINEL_PORT = 26_379;
 /** How long a Sentinel may take to name the master. */
 const SENTINEL_MS = 3_000;
 
-interface OpenOptions {
-  readonly clock?: Clock | undefined;
-}
+type OpenOptions = Pick<RedisStoreOptions, 'clock'>;
 
 /**
  * A store in the Redis server of a `redis://` or `rediss://` URL. It opens a client, which `close`
  * ends. `?prefix=` sets the prefix, here and in the URLs below.
  */
 export async function openRedis(url: string, options: OpenOptions = {}): Promise<Store> {
-  const { bareUrl, prefix, family } = oneHostIn(url);
-  const client = await openClient(bareUrl, family === undefined ? {} : { family });
+  const { bareUrl, prefix, socket } = oneHostIn(url);
+  const client = await openClient(bareUrl, socket);
   return new RedisStore(connectionOf(client, true), { prefix, clock: options.clock }, true);
 }
 
-/**
- * A store in the Redis Cluster of a `redis+cluster://a,b,c` URL. It opens a client, which `close`
- * ends.
- */
+/** The same in the Redis Cluster of a `redis+cluster://a,b,c` URL. */
 export async function openRedisCluster(url: string, options: OpenOptions = {}): Promise<Store> {
   const hosts = hostsIn(url, CLUSTER_FORM);
   const nodes = clusterNodesOf(await openClusterClient(hosts));
@@ -44,10 +36,7 @@ export async function openRedisCluster(url: string, options: OpenOptions = {}): 
   return new ClusterStore(nodes, { prefix: hosts.prefix, clock: options.clock }, true);
 }
 
-/**
- * A store in the master that the Sentinels of a `redis+sentinel://a,b,c/master-name` URL name. It
- * opens a client, which `close` ends.
- */
+/** The same in the master that the Sentinels of a `redis+sentinel://a,b,c/master-name` URL name. */
 export async function openRedisSentinel(url: string, options: OpenOptions = {}): Promise<Store> {
   const hosts = hostsIn(url, SENTINEL_FORM, SENTINEL_PORT);
   if (hosts.path === '') throw new InvalidArgumentError('url', `must look like ${SENTINEL_FORM}`);
@@ -56,8 +45,7 @@ export async function openRedisSentinel(url: string, options: OpenOptions = {}):
     ...OURS,
     ...loginOf(hosts),
     sentinels: hosts.addresses,
-    // The Sentinels announce a failover. Otherwise a command to a stopped master has to time out
-    // first.
+    // The Sentinels announce a failover. Otherwise a command to a stopped master times out first.
     failoverDetector: true,
     // After it the next Sentinel is asked. A client that is closed waits for this too.
     sentinelCommandTimeout: SENTINEL_MS,
@@ -93,7 +81,7 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
   const rootNodes = hosts.addresses.map(({ host, port }) => ({ socket: { host, port } }));
   const cluster = quiet(library.createCluster({ rootNodes, defaults: loginOf(hosts) }));
   cluster.on('node-connect', () => {
-    for (const { client } of cluster.nodeByAddress.values()) if (client !== undefined) unrefNodeRedis(client);
+    for (const { client } of cluster.nodeByAddress.values()) client?.unref?.();
   });
   cluster.connect().catch(() => {});
   return cluster;
@@ -103,13 +91,11 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
 function adoptNode(cluster: object, node: IoredisNode): void {
   unrefIoredis(node);
   const { duplicate } = node;
-  Object.assign(node, {
-    duplicate: (...args: Parameters<IoredisClient['duplicate']>) => {
-      const copy = duplicate.apply(node, args);
-      addHelper(cluster, copy);
-      return copy;
-    },
-  });
+  node.duplicate = (override) => {
+    const copy = duplicate.call(node, override);
+    addHelper(cluster, copy);
+    return copy;
+  };
 }
 
 function loginOf({ username, password }: Hosts): object {

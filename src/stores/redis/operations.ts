@@ -8,7 +8,7 @@ import type { Keys } from './keys.ts';
 import { modeIn, modeText } from './mode-text.ts';
 import type { Operation } from './script-batch.ts';
 
-/** The calls of the scripts. Each file in `scripts/` describes its keys, arguments and replies. */
+/** Each file in `scripts/` describes its keys, arguments and replies. */
 
 /** `channel`: the channel of this process, or `-` while it is not subscribed. */
 export function claimOperation(
@@ -20,7 +20,7 @@ export function claimOperation(
     script: claimScript,
     keys,
     hasCounter: true,
-    // After a reconnect, a client may send a claim again whose caller gave up long ago. The late reply
+    // After a reconnect, a client may send a claim again that was given up long ago. The late reply
     // has to reach the core, which removes the claim.
     keepsSent: true,
     encode(requests, command) {
@@ -47,15 +47,15 @@ export function claimOperation(
     },
     decode(request, answer, { sentAt }) {
       const text = textOf(answer);
-      // Converted by way of a number, in which the scripts count too: parsing the text as a bigint
-      // takes three times as long.
-      if (isDigit(text)) return { granted: true, fence: BigInt(Number(text)) };
+      // The scripts count in numbers too. Parsing the text as a bigint takes three times as long.
+      if (DIGIT.test(text)) return { granted: true, fence: BigInt(Number(text)) };
       return refusalIn(text, request, queueMax, sentAt);
     },
   };
 }
 
-/** Throws for a reply that is an error. */
+const DIGIT = /^\d/;
+
 function refusalIn(
   text: string,
   { name, mode }: ClaimRequest,
@@ -128,8 +128,7 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseA
     isAwaited: (requests) => requests.some(({ hasWaited }) => hasWaited),
     decode(_request, answer, { isRepeat }) {
       const text = textOf(answer);
-      // The claim is gone, perhaps because the client has sent this release twice. The outcome of
-      // the release is unknown.
+      // Perhaps the client has sent this release twice, and the first one has removed the claim.
       if (text === '0' && isRepeat) {
         throw new StoreError('Redis: the connection broke, and the answer to a release was lost', {
           applied: 'unknown',
@@ -143,12 +142,7 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseA
   };
 }
 
-function isDigit(text: string): boolean {
-  const code = text.charCodeAt(0);
-  return code >= 48 && code <= 57;
-}
-
-/** Something other than the script has replied, and what the script has done is not known. */
+/** Something other than the script has replied: what the script has done is not known. */
 export function unexpected(script: string, text: string): StoreError {
   const problem = `Redis: unexpected reply from the ${script} script: ${text.slice(0, 80)}`;
   return new StoreError(problem, { applied: 'unknown' });

@@ -1,13 +1,14 @@
-import { reconnectDelayMs } from './connection.ts';
 import type { NodeRedisClient } from './node-redis-connection.ts';
-import { unrefNodeRedis } from './unref.ts';
+
+/** The delay before a connection of ours is made again: from 50 ms to 2 s. */
+const reconnectDelayMs = (attempt: number): number => Math.min(50 * 2 ** attempt, 2_000);
 
 const known = new WeakMap<object, OwnClient<NodeRedisClient>>();
 
 /**
  * A node-redis client that we have opened, and that can be ended at any time. A client that is
- * destroyed while it connects forgets the connection: the connection is still made, and
- * nothing can end it any more. So such a client is destroyed when its attempt to connect is over.
+ * destroyed while it connects forgets the connection, which is still made and never ended. So such
+ * a client is destroyed when its attempt to connect is over.
  */
 export class OwnClient<C extends NodeRedisClient> {
   readonly client: C;
@@ -17,9 +18,9 @@ export class OwnClient<C extends NodeRedisClient> {
   constructor(client: C) {
     this.client = client;
     known.set(client, this);
-    unrefNodeRedis(client);
-    // An error event without a listener would end the process. After an error, the client pauses
-    // before it tries again.
+    // As `unrefIoredis`, and for every later connection too.
+    (client as { unref?(): unknown }).unref?.();
+    // Without a listener, an error would end the process. The client pauses after each.
     client.on('error', () => this.#onAttemptOver());
     client.on('connect', () => this.#onAttemptOver());
     client.on('reconnecting', () => {
@@ -39,13 +40,6 @@ export class OwnClient<C extends NodeRedisClient> {
   /** `null` for a client of the user. */
   static of(client: NodeRedisClient): OwnClient<NodeRedisClient> | null {
     return known.get(client) ?? null;
-  }
-
-  /** Ends any client. */
-  static end(client: NodeRedisClient): void {
-    const own = known.get(client);
-    if (own !== undefined) own.end();
-    else if (client.isOpen) client.destroy();
   }
 
   async connect(): Promise<void> {

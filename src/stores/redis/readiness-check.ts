@@ -3,24 +3,21 @@ import { type HoldfastError, UnsupportedError } from '../../errors.ts';
 import { settlesWithin } from '../../util/backoff.ts';
 import { Batch } from '../shared/batch.ts';
 import { storeClosed } from '../shared/store-closed.ts';
-import type { RedisConnection, Silence } from './connection.ts';
+import type { RedisConnection } from './connection.ts';
 import { clientEnded, failureOf, notSent, outOfTime } from './failure.ts';
 import { evictionPolicyIn, fieldsIn, isOlder, versionIn } from './server-info.ts';
 
 export const VERSION_MIN = [6, 2] as const;
 /**
- * How long a call without a time limit waits for a connection. It is a little shorter than the time
- * limit of the core, so that the caller learns why there is no connection.
+ * The time limit of a call that has none: a little shorter than that of the core, so that the
+ * caller learns why there is no connection.
  */
 const OPEN_MS = 4_500;
-/**
- * How long the check of a server may take. Without a bound, one lost reply would block the store.
- */
+/** How long the check of a server may take: without a bound, a lost reply would block the store. */
 const CHECK_MS = 2_000;
 /**
- * A client that is not ready gets this long to connect. After that, a failed attempt such as a
- * refused connection is reported. Otherwise the state of the client is checked again, in case an
- * event was missed.
+ * A client that is not ready gets this long to connect. Then a failed attempt is reported. Without
+ * one, the state of the client is checked again, in case an event was missed.
  */
 const CONNECT_MS = 750;
 /** With this many commands without a reply, further ones would not get a reply either. */
@@ -34,10 +31,7 @@ interface Command {
   readonly beside: string | undefined;
 }
 
-/**
- * Whether commands can be sent: the client is connected, and the server is one that can be used.
- * Otherwise it says why not.
- */
+/** Whether the client is connected, and the server is one that can be used; if not, why not. */
 export class ReadinessCheck {
   readonly connection: RedisConnection;
   readonly allowEviction: boolean;
@@ -75,7 +69,7 @@ export class ReadinessCheck {
       sendsAtOnce: true,
       isReady: () => this.isOpen,
       whenReady: (callback: (refusal: HoldfastError | null) => void) => void this.whenReady(callback),
-      onNoAnswer: () => this.onNoAnswer(),
+      onNoAnswer: () => void this.#onNoAnswer(),
       errors: {
         notSent: () => outOfTime(false, this.connection),
         noAnswer: () => outOfTime(true, this.connection),
@@ -84,25 +78,17 @@ export class ReadinessCheck {
     } as const;
   }
 
-  /**
-   * A command had no reply in time. A PING shows whether the command is slow or the server is
-   * silent.
-   */
-  onNoAnswer(): void {
-    const silence = this.connection.silence ?? null;
-    if (this.#isProbing || silence === null || !this.connection.isReady) return;
+  /** A command had no reply in time. A PING shows whether it is slow or the server is silent. */
+  async #onNoAnswer(): Promise<void> {
+    const { silence, isReady } = this.connection;
+    if (this.#isProbing || silence == null || !isReady) return;
     this.#isProbing = true;
-    void this.#probe(silence);
-  }
-
-  async #probe({ afterMs, reconnect }: Silence): Promise<void> {
     const answer = this.connection.send('ping', []);
-    const isInTime = (): Promise<boolean> => settlesWithin(this.#clock, answer, afterMs / 2);
-    // In two halves: after a pause of this process, an answer that has arrived is read before the
-    // second half ends.
+    const isInTime = (): Promise<boolean> => settlesWithin(this.#clock, answer, silence.afterMs / 2);
+    // In two halves: after a pause of this process, an answer is read before the second ends.
     const isAlive = (await isInTime()) || (await isInTime());
     this.#isProbing = false;
-    if (!isAlive && !this.#closed) reconnect();
+    if (!isAlive && !this.#closed) silence.reconnect();
   }
 
   get isOpen(): boolean {
@@ -113,10 +99,7 @@ export class ReadinessCheck {
     return this.#checked === this.connection.breaks;
   }
 
-  /**
-   * Calls back once: with `null` when commands can be sent, or with the reason why they cannot. The
-   * result cancels that.
-   */
+  /** Calls back once, with why commands cannot be sent, or `null`. The result cancels that. */
   whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
     this.#waiting.add(callback);
     if (this.#closed) this.#answer(storeClosed());
@@ -124,7 +107,6 @@ export class ReadinessCheck {
     return () => void this.#waiting.delete(callback);
   }
 
-  /** The time limit of a call that has none. */
   limit(): AbortSignal {
     const controller = new AbortController();
     this.#clock.startTimer(OPEN_MS, () => controller.abort());
@@ -153,15 +135,13 @@ export class ReadinessCheck {
     this.#answer(refusal);
   }
 
-  /** Waits for the client while it may connect. */
   async #refusal(): Promise<HoldfastError | null> {
     const { connection } = this;
     while (!this.#closed) {
       const { closedReason, lastError } = connection;
       if (closedReason !== null) return clientEnded(closedReason, lastError);
       if (connection.isReady) return this.#isChecked ? null : await this.#check();
-      // A wrong password stays wrong for longer than a command waits. The client keeps trying, and
-      // the caller may try again too.
+      // A wrong password stays wrong for longer than a command waits.
       if (connection.isRefused)
         return notSent('the server has refused the login or the rights of the client', lastError);
       // The client may be connected to another server next.
@@ -192,7 +172,7 @@ export class ReadinessCheck {
       notSent('the server could not be asked', failureOf(error)),
     );
     if (!(await settlesWithin(this.#clock, checking, CHECK_MS))) {
-      this.onNoAnswer();
+      void this.#onNoAnswer();
       return notSent('the server did not answer', this.connection.lastError);
     }
     const refusal = await checking;

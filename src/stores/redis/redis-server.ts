@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { observeScript, readScript } from '../../generated/redis-scripts.ts';
+import { DEFAULTS } from '../../options.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
 import type { Batch } from '../shared/batch.ts';
@@ -14,27 +15,20 @@ import { Subscription } from '../shared/subscription.ts';
 import { runAlone, sendAlone } from './call.ts';
 import { claimsIn, listNames } from './inspect.ts';
 import type { Keys } from './keys.ts';
-import { evictionMessage, messageIn } from './message.ts';
 import { claimOperation, type RenewRequest, releaseOperation, renewOperation } from './operations.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
+import type { RedisStoreOptions } from './redis-store.ts';
 import { scriptBatch } from './script-batch.ts';
-
-export interface RedisServerOptions {
-  readonly clock: Clock;
-  readonly queueMax: number;
-  /**
-   * False with `waitReplicas`: WAIT covers only writes of its own connection, so the waiter has to claim
-   * again over ours.
-   */
-  readonly pushesGrants: boolean;
-  readonly ownsClient: boolean;
-}
 
 /** The delays before a subscription that has ended is replaced: meanwhile, waiters have to poll. */
 const RESUBSCRIBE_MS = { min: 50, max: 5_000 };
 
 /** How often the subscription is checked, because a dead connection reports nothing. */
 const HEARTBEAT_MS = 5_000;
+
+/** The fence of a grant in a message, and its end by the server's clock. */
+const FENCE = /^\d{16}$/;
+const TIME = /^\d+$/;
 
 /** One Redis server, or one slot of a Cluster: calls the scripts and receives their messages. */
 export class RedisServer implements QueueServer {
@@ -53,6 +47,10 @@ export class RedisServer implements QueueServer {
   };
   readonly #readiness: ReadinessCheck;
   readonly #keys: Keys;
+  /**
+   * False with `waitReplicas`: WAIT covers only writes of its own connection, so the waiter has to
+   * claim again over ours.
+   */
   readonly #pushesGrants: boolean;
   readonly #ownsClient: boolean;
   readonly #claims: Batch<ClaimRequest, ClaimAnswer>;
@@ -66,23 +64,21 @@ export class RedisServer implements QueueServer {
   constructor(
     readiness: ReadinessCheck,
     keys: Keys,
-    { clock, queueMax, pushesGrants, ownsClient }: RedisServerOptions,
+    options: RedisStoreOptions & { readonly clock: Clock },
+    ownsClient: boolean,
   ) {
     const { connection } = readiness;
-    this.#pushesGrants = pushesGrants;
+    const { clock, queueMax = DEFAULTS.queueMax, waitReplicas = 0 } = options;
+    this.#pushesGrants = waitReplicas === 0;
     this.#readiness = readiness;
     this.#keys = keys;
     this.#ownsClient = ownsClient;
     this.#channel = Math.floor(clock.random() * 2 ** 47).toString(36);
+    const ours = connection.keyPrefix + keys.channelBase + this.#channel;
+    const evictions = connection.keyPrefix + keys.evictions;
     this.subscription = new Subscription<string>({
       clock,
-      open: (events) => {
-        const channels = [keys.channelBase + this.#channel, keys.evictions];
-        return connection.listen(
-          channels.map((channel) => connection.keyPrefix + channel),
-          events,
-        );
-      },
+      open: (events) => connection.listen([ours, evictions], events),
       retryMs: RESUBSCRIBE_MS,
       heartbeatMs: HEARTBEAT_MS,
       isWanted: () => this.#events?.isWanted() === true,
@@ -120,15 +116,14 @@ export class RedisServer implements QueueServer {
   async announceEviction({ name, id }: ClaimRef, signal: AbortSignal | undefined): Promise<void> {
     const { keyPrefix } = this.#readiness.connection;
     const { plain } = this.#keys.of(name);
-    const message = [keyPrefix + this.#keys.evictions, evictionMessage(keyPrefix + plain, id)];
-    await sendAlone(this.#readiness, this.#keys.publish.toLowerCase(), message, signal, plain);
+    const message = [keyPrefix + this.#keys.evictions, `e\n${keyPrefix}${plain}\n${id}`];
+    await sendAlone(this.#readiness, this.#keys.publish.toLowerCase(), message, signal);
   }
 
   async observe(name: string, forMs: number): Promise<boolean> {
     const { queue } = this.#keys.of(name);
     if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], undefined);
-    // The scripts remove observers that are not subscribed. This one registers again as soon as it
-    // is.
+    // The scripts remove observers that are not subscribed. This one registers again once it is.
     else if (this.subscription.isUp)
       await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], undefined);
     return true;
@@ -164,19 +159,20 @@ export class RedisServer implements QueueServer {
     if (this.#ownsClient) await this.#readiness.connection.close();
   }
 
+  /**
+   * Never throws: other programs may publish to the channel too, and an error in an event listener
+   * of the client would end the process.
+   */
   #onMessage(text: string): void {
-    const message = messageIn(text);
-    if (message === null || this.#events === null) return;
-    const name = this.#nameOf(message.key);
-    if (message.kind === 'evicted') this.#events.onEvicted(message.id);
-    else if (message.kind === 'granted') {
-      this.#events.onGranted(name, message.id, this.#pushesGrants ? message.grant : null);
-    } else if (message.kind === 'changed') this.#events.onChanged(name, message.mayGrant);
-    else this.#events.onHandoff(name);
-  }
-
-  /** Keys in messages begin with the prefix of the client. */
-  #nameOf(key: string): string {
-    return this.#keys.nameIn(key.slice(this.#readiness.connection.keyPrefix.length)) ?? '';
+    const [kind, key = '', id = '', fence = '', ends = ''] = text.split('\n');
+    // Keys in messages begin with the prefix of the client.
+    const name = this.#keys.nameIn(key.slice(this.#readiness.connection.keyPrefix.length)) ?? '';
+    if (kind === 'g') {
+      const isTrusted = this.#pushesGrants && FENCE.test(fence) && TIME.test(ends);
+      const grant = isTrusted ? { fence: BigInt(fence), endsAtServerMs: Number(ends) } : null;
+      this.#events?.onGranted(name, id, grant);
+    } else if (kind === 'e') this.#events?.onEvicted(id);
+    else if (kind === 'l') this.#events?.onHandoff(name);
+    else if (kind === 'o' || kind === 'h') this.#events?.onChanged(name, kind === 'o');
   }
 }

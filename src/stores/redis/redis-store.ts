@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from '../../clock.ts';
-import { DEFAULTS } from '../../options.ts';
 import { type QueueSubscription, ServerQueueStore } from '../shared/server-queue-store.ts';
 import type { RedisConnection } from './connection.ts';
 import { Keys } from './keys.ts';
@@ -32,6 +31,7 @@ export interface RedisStoreOptions {
 
 export class RedisStore extends ServerQueueStore implements Replicating {
   readonly #server: RedisServer;
+  readonly subscription: QueueSubscription;
 
   /** `shared`: the parts that all slots of a Cluster have in common. */
   constructor(
@@ -44,19 +44,14 @@ export class RedisStore extends ServerQueueStore implements Replicating {
     const readiness =
       shared?.readiness ?? new ReadinessCheck(connection, options.allowEviction ?? false, clock);
     const keys = shared?.keys ?? new Keys(options.prefix ?? 'holdfast:');
-    const queueMax = options.queueMax ?? DEFAULTS.queueMax;
-    const pushesGrants = (options.waitReplicas ?? 0) === 0;
-    const server = new RedisServer(readiness, keys, { clock, queueMax, pushesGrants, ownsClient });
+    const server = new RedisServer(readiness, keys, { ...options, clock }, ownsClient);
     super(server, clock);
     this.#server = server;
+    this.subscription = server.subscription;
   }
 
   replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
     return this.#server.replicasWith(name, count, limitMs, signal);
-  }
-
-  get subscription(): QueueSubscription {
-    return this.#server.subscription;
   }
 
   /** No waiters, no pending requests, no handoff to check: the store can be dropped. */

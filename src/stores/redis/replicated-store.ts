@@ -13,12 +13,8 @@ import type {
 import { WrappedStore } from '../../store/wrapped-store.ts';
 import { isStoreError, unknownOutcome } from '../../util/error-code.ts';
 
-/** A store that can tell how many replicas have its writes. */
 export interface Replicating extends Store {
-  /**
-   * Resolves to how many replicas have all that we have written for this lock. Waits for `count` of
-   * them, and for `limitMs` at most.
-   */
+  /** How many replicas have our writes for this lock. Waits for `count`, for up to `limitMs`. */
   replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number>;
 }
 
@@ -27,8 +23,8 @@ const SHARE = 1 / 10;
 const CONFIRM_MS = { min: 50, max: 1_000 };
 
 /**
- * A grant or a renewal counts only when enough replicas have it. So it is rarer that a promoted
- * replica does not know of a hold. It is still possible, since another replica may be promoted.
+ * A grant or a renewal counts only when enough replicas have it. A promoted replica may still not
+ * know of a hold, since any replica may be promoted.
  */
 export class ReplicatedStore extends WrappedStore<Replicating> {
   readonly #count: number;
@@ -46,25 +42,15 @@ export class ReplicatedStore extends WrappedStore<Replicating> {
       await this.#confirm(request.name, request.ttlMs, signal);
     } catch (error) {
       if (!isStoreError(error)) throw error;
-      await this.#giveBack(request, signal);
+      await super.release(request, signal).catch((failure: unknown) => {
+        throw unknownOutcome('Redis: too few replicas had it, and it could not be given back', failure);
+      });
       throw new StoreError(`${error.message}; it was given back`, { cause: error, applied: 'no' });
     }
     return outcome;
   }
 
-  /** Rejects with an unknown outcome unless the claim is known to be gone. */
-  async #giveBack(request: ClaimRequest, signal: AbortSignal | undefined): Promise<void> {
-    try {
-      await super.release(request, signal);
-    } catch (error) {
-      throw unknownOutcome('Redis: too few replicas had it, and it could not be given back', error);
-    }
-  }
-
-  /**
-   * The next master may not know of a renewal that too few replicas have. Its outcome is unknown,
-   * and the deadline stays where it was.
-   */
+  /** The outcome of a renewal that too few replicas have is unknown: the deadline stays. */
   override async renew(claim: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
     const outcome = await super.renew(claim, change, signal);
     if (outcome.held) await this.#confirm(claim.name, change.ttlMs, signal);

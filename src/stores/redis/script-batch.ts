@@ -10,7 +10,7 @@ export interface Script {
   readonly text: string;
 }
 
-/** One operation: how its requests become one call of a script, and the replies become results. */
+/** How requests become one call of a script, and its replies become results. */
 export interface Operation<Request extends { readonly name: string }, Result> {
   readonly script: Script;
   readonly keys: Keys;
@@ -37,9 +37,8 @@ const KEYS_PER_LOCK = 3;
 const ITEMS_MAX = 128;
 const CALLS_MAX = 8;
 /**
- * Two calls of half the requests keep the server at work on one while this process prepares the
- * other. With 32 instead of 4, 10 tasks made 26,500 pairs a second instead of 36,900
- * (`npm run bench -- redis ten`).
+ * The server works on one call while this process prepares the other. With 32 instead of 4, 10
+ * tasks made 26,500 pairs a second instead of 36,900 (`npm run bench -- redis ten`).
  */
 const HALVE_ABOVE = 4;
 
@@ -51,7 +50,7 @@ export function scriptBatch<Request extends { readonly name: string }, Result>(
 ): Batch<Request, Result> {
   const { connection } = readiness;
   const { script, keepsSent = false } = operation;
-  /** The server has said so of the last call: the next one sends the text of the script. */
+  /** The server did not know the script of the last call: the next one sends its text. */
   let isUnknown = false;
   const onError = (error: unknown): void => {
     if (isFromReplica(error)) connection.onReplica?.();
@@ -90,7 +89,7 @@ export function scriptBatch<Request extends { readonly name: string }, Result>(
           onError(error);
           if (!isNoScript(error)) throw error;
           isUnknown = true;
-          // The client may have sent it before the break too, to a server that knew the script.
+          // The client may have sent it before too, to a server that knew the script.
           if (connection.breaks !== breaks) throw new Error('The connection broke before the reply');
           // The server has done nothing.
           return requests.map(() => ({ retryMs: 0 }));

@@ -1,5 +1,5 @@
 import { fail, ok, type Verdict, warn } from '../../store/finding.ts';
-import { fieldsOf } from './reply-fields.ts';
+import { fieldsOf } from './server-info.ts';
 
 /** One Sentinel, and its view of the master; `null` when it did not answer. */
 export interface SentinelReading {

@@ -1,7 +1,6 @@
 import { fail, ok, type Verdict, warn } from '../../store/finding.ts';
 import type { RedisConnection } from './connection.ts';
-import { fieldsOf } from './reply-fields.ts';
-import { evictionPolicyIn, fieldsIn, isOlder, type Version, versionIn } from './server-info.ts';
+import { evictionPolicyIn, fieldsIn, fieldsOf, isOlder, type Version, versionIn } from './server-info.ts';
 
 /** With less of its memory left than this share, a server may refuse new locks soon. */
 const MEMORY_SHARE = 0.9;

@@ -1,8 +1,8 @@
-/** What a Redis server tells about itself, as its reply to INFO. */
+/** What a Redis server tells about itself. */
 
 export type Version = readonly [major: number, minor: number];
 
-/** The fields of all sections, by name. */
+/** The fields of all sections of a reply to INFO, by name. */
 export function fieldsIn(info: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();
   for (const line of info.split(/\r?\n/)) {
@@ -25,9 +25,15 @@ export function isOlder(version: Version, min: Version): boolean {
 /** The policy by which the server evicts keys when its memory is full; `null` when it evicts none. */
 export function evictionPolicyIn(fields: ReadonlyMap<string, string>): string | null {
   const policy = fields.get('maxmemory_policy') ?? 'noeviction';
-  return isBounded(fields) && policy !== 'noeviction' ? policy : null;
+  const isBounded = Number(fields.get('maxmemory') ?? 0) > 0;
+  return isBounded && policy !== 'noeviction' ? policy : null;
 }
 
-function isBounded(fields: ReadonlyMap<string, string>): boolean {
-  return Number(fields.get('maxmemory') ?? 0) > 0;
+/** The fields of a reply that is a map: names and values in turn (RESP2), a Map or an object (RESP3). */
+export function fieldsOf(reply: unknown): ReadonlyMap<string, unknown> {
+  if (reply instanceof Map) return reply;
+  if (!Array.isArray(reply)) return new Map(Object.entries((reply ?? {}) as object));
+  const fields = new Map<string, unknown>();
+  for (let n = 0; n + 1 < reply.length; n += 2) fields.set(String(reply[n]), reply[n + 1]);
+  return fields;
 }

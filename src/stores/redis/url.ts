@@ -11,7 +11,6 @@ export interface Hosts {
   readonly password: string;
   /** Without the slash. */
   readonly path: string;
-  /** The prefix of keys; undefined where the URL has none. */
   readonly prefix: string | undefined;
 }
 
@@ -34,33 +33,18 @@ export function hostsIn(url: string, form: string, port = 6_379): Hosts {
   return { list, addresses, ...parseUser(user ?? ''), path: unescaped(path), prefix };
 }
 
-/** The parts of a URL of one server. */
-export interface OneHost {
-  /** The URL for the client library, without parameters. */
-  readonly bareUrl: string;
-  readonly prefix: string | undefined;
-  /**
-   * The addresses of a host name to use: 4, 6, or 0 for both; undefined: the default of the client
-   * library.
-   */
-  readonly family: number | undefined;
-}
-
 /**
  * Parses the parameters of `redis://host:port/database?prefix=text&family=6`. The client library
- * parses the rest.
+ * parses the rest. `family`: the addresses of a host name to use: 4, 6, or 0 for both.
  */
-export function oneHostIn(url: string): OneHost {
+export function oneHostIn(url: string) {
   const [bareUrl, query] = splitQuery(url);
   const parameters = parseQuery(query, ['prefix', 'family']);
-  const family = parameters.get('family') ?? undefined;
-  if (family !== undefined && !/^[046]$/.test(family))
+  const family = parameters.get('family');
+  if (family !== null && !/^[046]$/.test(family))
     throw new InvalidArgumentError('url', 'has a parameter family that is not 4, 6 or 0 for both');
-  return {
-    bareUrl,
-    prefix: prefixIn(parameters),
-    family: family === undefined ? undefined : Number(family),
-  };
+  const socket: { family?: number } = family === null ? {} : { family: Number(family) };
+  return { bareUrl, prefix: prefixIn(parameters), socket };
 }
 
 function prefixIn(parameters: URLSearchParams): string | undefined {

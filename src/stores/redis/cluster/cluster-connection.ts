@@ -1,35 +1,30 @@
 import type { Clock } from '../../../clock.ts';
 import { pause, settlesWithin } from '../../../util/backoff.ts';
 import { type ChannelEvents, ping, type RedisConnection } from '../connection.ts';
-import { NodeReadiness } from './node-readiness.ts';
-import type { ClusterNode, ClusterNodes } from './nodes.ts';
+import { type ClusterNode, type ClusterNodes, NodeReadiness } from './nodes.ts';
 import { isRenewal } from './open-slot.ts';
 import { PendingReplies } from './pending-replies.ts';
-import { SlotTable } from './slot-table.ts';
-import { slotOf, slotOfCommand } from './slots.ts';
+import { SlotTable, slotOf, slotOfCommand } from './slots.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /**
- * How often a command is sent again. With more redirects than this, the nodes do not agree. While a
- * slot is being moved, commands with several keys are tried again with this delay. A slot may stay
- * open for long, so the caller then gets the error.
+ * How often a command is sent again. With more redirects than this, the nodes do not agree, or a
+ * slot stays open for long: the caller then gets the error.
  */
 const TRIES_MAX = 8;
+/** The delay before a command is sent again: its slot is being moved, or its node is not known. */
 const TRY_AGAIN_MS = 100;
 /** The shortest time between two requests for the table of slots. */
 const LOAD_EVERY_MS = 250;
 /** How long a node may take to reply with the table, or to a PING. */
 const REPLY_MS = 1_000;
 /**
- * How long a node may take to reply to a command of a slot that is being moved to it. Later commands
- * of the slot wait for that reply, also when the move is cancelled because the node is silent.
+ * The same for a command of a slot that is being moved to the node. Later commands of the slot wait
+ * for that reply, also when the move is cancelled because the node is silent.
  */
 const ASKED_REPLY_MS = 3_000;
 
-/**
- * For timers that a command waits for: if the owner closes the client meanwhile, nothing else keeps
- * the process alive until the command has failed.
- */
+/** If the owner closes the client meanwhile, only this keeps the process alive for the caller. */
 const AWAITED = { keepAlive: true } as const;
 
 /** A master, as `masters` finds it. */
@@ -49,9 +44,8 @@ interface Command {
 }
 
 /**
- * All connections of a Cluster client to its nodes, as one connection. The node of a command is
- * chosen here, by the replies of the nodes: the libraries handle a dead master differently, and one
- * of them waits for it for ever.
+ * All connections of a Cluster client to its nodes, as one connection. Chooses the node of each
+ * command, because one of the client libraries would wait for a dead master for ever.
  */
 export class ClusterConnection implements RedisConnection {
   readonly breaks = 0;
@@ -75,10 +69,10 @@ export class ClusterConnection implements RedisConnection {
     this.#clock = clock;
     this.#readiness = new NodeReadiness(clock);
     this.#pendingReplies = new PendingReplies(clock, () => void this.#loadTable());
-    this.#subscriptions = new Subscriptions({
-      masterOf: (slot) => this.#masterOf(slot),
-      loadTable: () => this.#loadTable(),
-    });
+    this.#subscriptions = new Subscriptions(
+      (slot) => this.#masterOf(slot),
+      () => this.#loadTable(),
+    );
   }
 
   get isReady(): boolean {
@@ -121,10 +115,7 @@ export class ClusterConnection implements RedisConnection {
     return address !== undefined && this.#pendingReplies.isStuck(address);
   }
 
-  /**
-   * Rejects when no node is known to serve the slot, or when its node cannot be reached or does not
-   * answer.
-   */
+  /** Rejects when no node is known to serve the slot, or it is not reached or does not answer. */
   async whenSlotReady(slot: number): Promise<void> {
     for (let tries = 0; !this.isSlotReady(slot); tries += 1) {
       if (this.#isStuck(slot)) throw new Error('CLUSTERDOWN the node of this lock does not answer');
@@ -206,8 +197,7 @@ export class ClusterConnection implements RedisConnection {
           resolve(reply);
         },
         (error: unknown) => {
-          // A caller whose command was rejected has sent it again since. Following a redirect now
-          // would send it twice.
+          // A caller whose command was rejected has sent it again: no redirect is followed.
           if (settle()) resolve(this.#inOrder(slot, this.#onError(error, command, tries)));
         },
       );
@@ -215,8 +205,8 @@ export class ClusterConnection implements RedisConnection {
   }
 
   /**
-   * Later commands of a slot do not overtake a command that is sent again. Otherwise a claim that
-   * was given up meanwhile could be granted after its release had found nothing.
+   * Later commands of a slot do not overtake a command that is sent again: a claim that was given
+   * up could be granted after its release has found nothing.
    */
   #inOrder(slot: number, sending: Promise<unknown>): Promise<unknown> {
     const settled = Promise.allSettled([this.#retries.get(slot), sending]).then(() => {
@@ -244,10 +234,7 @@ export class ClusterConnection implements RedisConnection {
     throw error;
   }
 
-  /**
-   * The slot is being moved to that node. Until then, the node accepts a command of the slot only
-   * after ASKING.
-   */
+  /** The slot is being moved to that node, which accepts its commands only after ASKING. */
   async #ask(address: string, command: Command, tries: number): Promise<unknown> {
     const node = this.#nodes.at(address);
     if (node === null) {
@@ -290,8 +277,7 @@ export class ClusterConnection implements RedisConnection {
 
   /** Loads the table of slots from a node, unless that was done just now. Never rejects. */
   #loadTable(): Promise<void> {
-    // Most callers do not await this. A failure, for example in the user's `natMap`, must not
-    // become an unhandled rejection.
+    // Most callers do not await this, and the user's `natMap` may throw.
     this.#loading ??= this.#loadFromAnyNode()
       .catch(() => {})
       .finally(() => {

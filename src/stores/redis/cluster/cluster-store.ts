@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../../clock.ts';
+import type { HoldfastError } from '../../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
 import { CONNECT_NAME } from '../../../store/first-answer.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
 } from '../../../store/store.ts';
 import { EvictionListeners } from '../../shared/eviction-listeners.ts';
 import { untilReady } from '../call.ts';
+import { failureOf } from '../failure.ts';
 import { Keys } from '../keys.ts';
 import { ReadinessCheck } from '../readiness-check.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
@@ -21,24 +23,17 @@ import type { Replicating } from '../replicated-store.ts';
 import { ClusterConnection } from './cluster-connection.ts';
 import { listCluster } from './inspect.ts';
 import type { ClusterNodes } from './nodes.ts';
-import { isTryAgain, renewInOpenSlot } from './open-slot.ts';
-import { SlotReadiness } from './slot-readiness.ts';
+import { renewInOpenSlot } from './open-slot.ts';
 import { slotOf, tagOf } from './slots.ts';
 
-/**
- * Idle slot stores beyond this number are dropped. Each takes a few kilobytes.
- */
+/** Idle slot stores beyond this number are dropped. Each takes a few kilobytes. */
 const STORES_MAX = 1_024;
-/**
- * How many stores are checked for idleness when one is added: more than one, so that the map can
- * shrink.
- */
+/** How many stores are checked when one is added: more than one, so that the map can shrink. */
 const RETIRE_CHECKS = 4;
 
 /**
- * Locks in a Redis Cluster. Each slot in use has a Redis store of its own, over the same
- * connections. So each slot has its own counter of fences, batches and channel, as sharded channels
- * require, and the Redis store knows of one slot only.
+ * Locks in a Redis Cluster. Each slot in use has a Redis store of its own over the same
+ * connections, with its own counter of fences, batches and channel, as sharded channels require.
  */
 export class ClusterStore implements Replicating {
   readonly kind = 'redis-cluster';
@@ -54,21 +49,16 @@ export class ClusterStore implements Replicating {
   #closing: Promise<void> | null = null;
 
   constructor(nodes: ClusterNodes, options: RedisStoreOptions, ownsClient: boolean) {
-    this.#options = { ...options, clock: options.clock ?? systemClock };
-    this.#connection = new ClusterConnection(nodes, this.#options.clock);
-    this.#readiness = new ReadinessCheck(
-      this.#connection,
-      options.allowEviction ?? false,
-      this.#options.clock,
-    );
+    const clock = options.clock ?? systemClock;
+    this.#options = { ...options, clock };
+    this.#connection = new ClusterConnection(nodes, clock);
+    this.#readiness = new ReadinessCheck(this.#connection, options.allowEviction ?? false, clock);
     // Commands go to the nodes directly, so the client does not add its own prefix.
     this.#prefix = nodes.keyPrefix + (options.prefix ?? 'holdfast:');
     this.#ownsClient = ownsClient;
   }
 
-  /**
-   * Succeeds when one master answers. A lock on an unreachable master fails on its own first command.
-   */
+  /** Succeeds when one master answers. A lock on another one fails on its own first command. */
   connect(signal: AbortSignal): Promise<void> {
     return untilReady(this.#readiness, signal);
   }
@@ -81,7 +71,6 @@ export class ClusterStore implements Replicating {
     return this.#storeOf(claim.name)
       .renew(claim, change, signal)
       .catch((failure: unknown) => {
-        if (!isTryAgain(failure)) throw failure;
         const keys = this.#keysOf(this.#slotOf(claim.name));
         return renewInOpenSlot(this.#readiness, keys, claim, change, failure, signal);
       });
@@ -146,20 +135,15 @@ export class ClusterStore implements Replicating {
     const known = this.#stores.get(slot);
     if (known !== undefined) return known;
     const readiness = new SlotReadiness(this.#readiness, this.#connection, slot, this.#options.clock);
-    const store = new RedisStore(this.#connection, this.#options, false, {
-      readiness: readiness,
-      keys: this.#keysOf(slot),
-    });
+    const shared = { readiness, keys: this.#keysOf(slot) };
+    const store = new RedisStore(this.#connection, this.#options, false, shared);
     if (this.#stores.size >= STORES_MAX) this.#retireSome();
     this.#stores.set(slot, store);
     store.onEvicted?.((id) => this.#evictions.tell(id));
     return store;
   }
 
-  /**
-   * Drops idle stores among the oldest ones. A store in use moves to the end of the map, and is
-   * checked again after all others.
-   */
+  /** Drops idle stores among the oldest ones. A store in use moves to the end of the map. */
   #retireSome(): void {
     let checks = 0;
     for (const [slot, store] of this.#stores) {
@@ -169,5 +153,42 @@ export class ClusterStore implements Replicating {
       checks += 1;
       if (checks === RETIRE_CHECKS) return;
     }
+  }
+}
+
+/**
+ * Whether the Cluster can be used and the node of one slot is connected. Until then, commands stay
+ * in the batches of their slot, so that no abandoned claim is sent when the node is back.
+ */
+class SlotReadiness extends ReadinessCheck {
+  readonly #cluster: ReadinessCheck;
+  readonly #connection: ClusterConnection;
+  readonly #slot: number;
+
+  /** `cluster`: the check of the servers, which all slots share. */
+  constructor(cluster: ReadinessCheck, connection: ClusterConnection, slot: number, clock: Clock) {
+    super(connection, true, clock);
+    this.#cluster = cluster;
+    this.#connection = connection;
+    this.#slot = slot;
+  }
+
+  override get isOpen(): boolean {
+    return this.#cluster.isOpen && this.#connection.isSlotReady(this.#slot);
+  }
+
+  override whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
+    return this.#cluster.whenReady((refusal) => {
+      if (refusal !== null) callback(refusal);
+      else
+        this.#connection.whenSlotReady(this.#slot).then(
+          () => callback(null),
+          (error: unknown) => callback(failureOf(error)),
+        );
+    });
+  }
+
+  override assertNotClosed(): void {
+    this.#cluster.assertNotClosed();
   }
 }

@@ -15,8 +15,7 @@ import { serverChecks } from '../diagnose.ts';
 import { noConnection } from '../failure.ts';
 import type { Keys } from '../keys.ts';
 import type { ReadinessCheck } from '../readiness-check.ts';
-import { fieldsOf } from '../reply-fields.ts';
-import { fieldsIn } from '../server-info.ts';
+import { fieldsIn, fieldsOf } from '../server-info.ts';
 import type { ClusterConnection, ClusterMaster } from './cluster-connection.ts';
 import { SLOTS } from './slots.ts';
 

@@ -7,10 +7,7 @@ import type { ReadinessCheck } from '../readiness-check.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { slotOf, tagOf } from './slots.ts';
 
-/**
- * The names of the locks that begin with `namePrefix`, each once, from every master. Locks whose
- * slot moves meanwhile may be missed.
- */
+/** As `listNames`, from every master. Locks whose slot moves meanwhile may be missed. */
 export async function* listCluster(
   readiness: ReadinessCheck,
   connection: ClusterConnection,
@@ -21,14 +18,17 @@ export async function* listCluster(
   await untilReady(readiness, signal ?? readiness.limit());
   const masters = await connection.servers();
   if (masters.length === 0) throw failureOf(noConnection(connection));
-  const patterns = Keys.clusterPatterns(prefix, namePrefix);
+  const keys = new Keys(prefix);
+  const [plain, queue] = keys.patterns('', namePrefix);
+  // The tag of a slot comes before the key of a queue.
+  const patterns = [plain, `{*}${queue}`];
   const scans = masters.map((node) => keysAt(node, patterns, signal));
   const found = await Promise.all(scans).catch((error: unknown) => {
     throw failureOf(error);
   });
   const slots = new Map<number, Set<string>>();
   for (const key of found.flat()) {
-    const name = Keys.clusterNameIn(prefix, key);
+    const name = keys.nameIn(key) ?? keys.nameIn(key.replace(/^\{[^}]*\}/, ''));
     if (name === null) continue;
     const slot = slotOf(prefix + name);
     slots.set(slot, (slots.get(slot) ?? new Set()).add(name));

@@ -1,8 +1,13 @@
 import { UnsupportedError } from '../../../errors.ts';
-import type { Corkable } from '../connection.ts';
-import { endHelpers, IOREDIS_CLOSED, type IoredisClient, IoredisConnection } from '../ioredis-connection.ts';
+import {
+  type Corkable,
+  copyOf,
+  endHelpers,
+  IOREDIS_CLOSED,
+  type IoredisClient,
+  IoredisConnection,
+} from '../ioredis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
-import { unrefIoredis } from '../unref.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that an ioredis Cluster has to one node. */
@@ -65,13 +70,13 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
 
   override onceReady(callback: () => void): () => void {
     const stop = super.onceReady(callback);
-    if (this.client.status === 'wait') this.client.connect().catch(this.errors.record);
+    if (this.client.status === 'wait') this.client.connect().catch(this.recordError);
     return stop;
   }
 
   known(): readonly NodeConnection[] {
     return this.client.nodes('all').map((client) => {
-      const node = this.#made.get(client) ?? new NodeConnection(client);
+      const node = this.#made.get(client) ?? new NodeConnection(client).use();
       this.#made.set(client, node);
       return node;
     });
@@ -91,9 +96,13 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
     if (this.isReady) this.client.refreshSlotsCache(() => {});
   }
 
-  override leave(): void {
-    super.leave();
-    for (const node of this.known()) node.leave();
+  protected override setListeners(verb: 'on' | 'off'): void {
+    super.setListeners(verb);
+    for (const client of this.client.nodes('all')) {
+      const node = this.#made.get(client);
+      if (verb === 'on') node?.use();
+      else node?.leave();
+    }
   }
 
   async close(): Promise<void> {
@@ -122,12 +131,11 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
 const PACKET_MAX = 32;
 
 /**
- * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by itself.
- * The calls of one tick to one node leave as one packet.
+ * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by
+ * itself. The calls of one tick to one node leave as one packet.
  */
-class NodeConnection extends IoredisConnection implements ClusterNode {
+class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNode {
   readonly connection = this;
-  readonly #node: IoredisNode;
   #sent = 0;
   #gathered: Corkable | null = null;
   readonly #onTickEnd = (): void => {
@@ -136,13 +144,8 @@ class NodeConnection extends IoredisConnection implements ClusterNode {
     this.#sent = 0;
   };
 
-  constructor(node: IoredisNode) {
-    super(node);
-    this.#node = node;
-  }
-
   get address(): string {
-    const { host, port } = this.#node.options;
+    const { host, port } = this.client.options;
     return `${host}:${port}`;
   }
 
@@ -151,12 +154,24 @@ class NodeConnection extends IoredisConnection implements ClusterNode {
   }
 
   subscriber(events: SubscriberEvents): Subscriber {
-    return new IoredisSubscriber(this.#node, events);
+    const subscriber = copyOf(this.client, { autoResubscribe: false, readOnly: false });
+    subscriber.on('smessage', (channel: string, message: string) => events.onMessage(channel, message));
+    subscriber.once('end', () => events.onEnd());
+    // A slot has moved to another node. All channels are subscribed to again.
+    subscriber.on('moved', () => subscriber.disconnect());
+    subscriber.connect().catch(() => {});
+    return {
+      subscribe: (channel) => subscriber.ssubscribe(channel),
+      close() {
+        // A client that has ended already would wait for its end once more.
+        if (subscriber.status !== 'end') subscriber.disconnect();
+      },
+    };
   }
 
   override send(name: string, args: string[]): Promise<unknown> {
     if (this.#sent === 0) {
-      this.#gathered = (this.#node as { readonly stream?: Corkable | null }).stream ?? null;
+      this.#gathered = (this.client as { readonly stream?: Corkable | null }).stream ?? null;
       this.#gathered?.cork?.();
       process.nextTick(this.#onTickEnd);
     } else if (this.#sent % PACKET_MAX === 0) {
@@ -165,39 +180,5 @@ class NodeConnection extends IoredisConnection implements ClusterNode {
     }
     this.#sent += 1;
     return super.send(name, args);
-  }
-}
-
-class IoredisSubscriber implements Subscriber {
-  readonly #client: IoredisNode;
-
-  constructor(node: IoredisNode, events: SubscriberEvents) {
-    this.#client = unrefIoredis(
-      node.duplicate({
-        lazyConnect: true,
-        keyPrefix: '',
-        autoResubscribe: false,
-        enableOfflineQueue: true,
-        // Another node may serve the slots after a break, so a new subscriber is made instead.
-        retryStrategy: null,
-        readOnly: false,
-        commandTimeout: undefined,
-      }),
-    );
-    this.#client.on('error', () => {});
-    this.#client.on('smessage', (channel: string, message: string) => events.onMessage(channel, message));
-    this.#client.once('end', () => events.onEnd());
-    // A slot has moved to another node. The channels of all other slots are subscribed to again too.
-    this.#client.on('moved', () => this.#client.disconnect());
-    this.#client.connect().catch(() => {});
-  }
-
-  async subscribe(channel: string): Promise<void> {
-    await this.#client.ssubscribe(channel);
-  }
-
-  close(): void {
-    // A client that has ended already would wait for its end once more.
-    if (this.#client.status !== 'end') this.#client.disconnect();
   }
 }

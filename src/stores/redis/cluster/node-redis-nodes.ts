@@ -1,9 +1,7 @@
 import type { RedisConnection } from '../connection.ts';
-import type { ConnectionErrors } from '../connection-errors.ts';
 import { closedReasonOf, type NodeRedisClient, NodeRedisConnection } from '../node-redis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
 import { OwnClient } from '../own-client.ts';
-import { unrefNodeRedis } from '../unref.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that a node-redis Cluster has to one node. */
@@ -59,7 +57,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   at(address: string): ClusterNode | null {
     const node = this.client.nodeByAddress.get(address);
     if (node === undefined) return this.#ownNode(address);
-    const made = this.#made.get(node) ?? new LazyNode(() => this.#clientOf(node), this.errors);
+    const made = this.#made.get(node) ?? new LazyNode(() => this.#clientOf(node), this);
     this.#made.set(node, made);
     return made;
   }
@@ -67,15 +65,17 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   /** The client cannot be told to look for new nodes. */
   refresh(): void {}
 
-  override leave(): void {
-    super.leave();
-    for (const node of this.client.nodeByAddress.values()) this.#made.get(node)?.connection?.leave();
+  protected override setListeners(verb: 'on' | 'off'): void {
+    super.setListeners(verb);
+    for (const node of this.client.nodeByAddress.values()) {
+      const connection = this.#made.get(node)?.connection;
+      if (verb === 'on') connection?.use();
+      else connection?.leave();
+    }
+    if (verb === 'on') return;
     for (const { own, made } of this.#own.values()) {
       made.connection?.leave();
-      own.then(
-        (each) => each.end(),
-        () => {},
-      );
+      own.then((each) => each.end()).catch(() => {});
     }
     this.#own.clear();
   }
@@ -84,10 +84,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
     if (this.client.isOpen) this.client.destroy();
   }
 
-  /**
-   * For a node that the client has dropped, or after it was closed, the client would make a
-   * connection that is never ended.
-   */
+  /** For a node that it has dropped, the client would make a connection that is never ended. */
   async #clientOf(node: NodeRedisShardNode): Promise<NodeRedisNode> {
     if (this.client.nodeByAddress.get(node.address) !== node) throw new Error('The node is gone');
     return (await this.client.nodeClient(node as never)) as NodeRedisNode;
@@ -100,7 +97,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
     if (model === undefined || !this.client.isOpen) return null;
     const own = this.#connect(model, address);
     own.catch(() => this.#own.delete(address));
-    const made = new LazyNode(async () => (await own).client, this.errors);
+    const made = new LazyNode(async () => (await own).client, this);
     this.#own.set(address, { own, made });
     return made;
   }
@@ -119,18 +116,17 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
 /** The client connects to a node when the node is first used, and may replace that connection. */
 class LazyNode implements ClusterNode {
   readonly #open: () => Promise<NodeRedisNode>;
-  readonly #errors: ConnectionErrors;
+  readonly #cluster: Pick<RedisConnection, 'lastError'>;
   #client: NodeRedisNode | null = null;
-  connection: RedisConnection | null = null;
+  connection: NodeRedisConnection | null = null;
 
-  /** `errors`: those of the whole Cluster client. Before the node is connected there are no others. */
-  constructor(open: () => Promise<NodeRedisNode>, errors: ConnectionErrors) {
+  constructor(open: () => Promise<NodeRedisNode>, cluster: Pick<RedisConnection, 'lastError'>) {
     this.#open = open;
-    this.#errors = errors;
+    this.#cluster = cluster;
   }
 
   get lastError(): Error | null {
-    return this.connection?.lastError ?? this.#errors.last;
+    return this.connection?.lastError ?? this.#cluster.lastError;
   }
 
   async connect(): Promise<RedisConnection> {
@@ -138,42 +134,28 @@ class LazyNode implements ClusterNode {
     if (this.connection !== null && client === this.#client) return this.connection;
     this.#client = client;
     this.connection?.leave();
-    this.connection = new NodeRedisConnection(client);
+    this.connection = new NodeRedisConnection(client).use();
     return this.connection;
   }
 
   subscriber(events: SubscriberEvents): Subscriber {
-    return new NodeRedisSubscriber(this.#open, events);
-  }
-}
-
-class NodeRedisSubscriber implements Subscriber {
-  readonly #events: SubscriberEvents;
-  readonly #client: Promise<NodeRedisNode>;
-
-  constructor(open: () => Promise<NodeRedisNode>, events: SubscriberEvents) {
-    this.#events = events;
-    this.#client = this.#connect(open);
-    this.#client.catch(() => events.onEnd());
+    const subscriber = this.#subscriber(events);
+    subscriber.catch(() => events.onEnd());
+    return {
+      async subscribe(channel) {
+        const { client } = await subscriber;
+        await client.sSubscribe(channel, (message) => events.onMessage(channel, message));
+      },
+      close: () => void subscriber.then((own) => own.end()).catch(() => {}),
+    };
   }
 
-  async subscribe(channel: string): Promise<void> {
-    const client = await this.#client;
-    await client.sSubscribe(channel, (message) => this.#events.onMessage(channel, message));
-  }
-
-  close(): void {
-    this.#client.then(OwnClient.end, () => {});
-  }
-
-  async #connect(open: () => Promise<NodeRedisNode>): Promise<NodeRedisNode> {
-    const node = await open();
-    const socket = { ...node.options?.socket, reconnectStrategy: false };
-    const client = unrefNodeRedis(node.duplicate({ socket, readonly: false }));
+  async #subscriber(events: SubscriberEvents): Promise<OwnClient<NodeRedisNode>> {
+    const own = OwnClient.like(await this.#open(), { socket: { reconnectStrategy: false }, readonly: false });
     // The last two: the slot has moved to another node.
     for (const event of ['error', 'end', 'server-sunsubscribe', 'sharded-channel-moved'])
-      client.on(event, () => this.#events.onEnd());
-    await client.connect();
-    return client;
+      own.client.on(event, () => events.onEnd());
+    await own.connect();
+    return own;
   }
 }

@@ -1,4 +1,7 @@
+import type { Clock } from '../../../clock.ts';
+import { settlesWithin } from '../../../util/backoff.ts';
 import type { RedisConnection } from '../connection.ts';
+import { noConnection } from '../failure.ts';
 
 /** Events of a subscriber's connection. */
 export interface SubscriberEvents {
@@ -10,7 +13,7 @@ export interface SubscriberEvents {
 /** A connection to one node that is subscribed to sharded channels. */
 export interface Subscriber {
   /** Rejects when the node does not serve the channel's slot, or the connection ends. */
-  subscribe(channel: string): Promise<void>;
+  subscribe(channel: string): Promise<unknown>;
   close(): void;
 }
 
@@ -25,19 +28,10 @@ export interface ClusterNode {
   subscriber(events: SubscriberEvents): Subscriber;
 }
 
-/**
- * The nodes that a Cluster client of either library knows. Addresses are `host:port`, as the
- * Cluster announces them.
- */
-export interface ClusterNodes {
-  readonly keyPrefix: string;
-  readonly isReady: boolean;
-  readonly closedReason: string | null;
-  /** As for a connection. */
-  readonly lastError: Error | null;
-  readonly isRefused: boolean;
-  /** As for a connection. */
-  onceReady(callback: () => void): () => void;
+type ClientState = 'keyPrefix' | 'isReady' | 'closedReason' | 'lastError' | 'isRefused' | 'onceReady';
+
+/** The nodes that a Cluster client knows, by `host:port` as the Cluster announces them. */
+export interface ClusterNodes extends Pick<RedisConnection, ClientState | 'close'> {
   /** Every node that the client is connected to, or can connect to. */
   known(): readonly ClusterNode[];
   /** `null`: the client does not know this address. */
@@ -46,5 +40,46 @@ export interface ClusterNodes {
   refresh(): void;
   /** Closes all that was opened besides the client. */
   leave(): void;
-  close(): Promise<void>;
+}
+
+/** How long connecting to a node may take. */
+const CONNECT_MS = 500;
+
+/**
+ * Waits until a node is connected. All commands that wait for a node share one listener on the
+ * user's client: with one for each, listeners would pile up while a master is dead.
+ */
+export class NodeReadiness {
+  readonly #clock: Clock;
+  readonly #waiting = new Map<ClusterNode, Promise<RedisConnection>>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Rejects if connecting takes too long, or is refused. */
+  wait(node: ClusterNode): Promise<RedisConnection> {
+    if (node.connection?.isReady === true) return Promise.resolve(node.connection);
+    const waiting = this.#waiting.get(node) ?? this.#connect(node).finally(() => this.#waiting.delete(node));
+    this.#waiting.set(node, waiting);
+    return waiting;
+  }
+
+  async #connect(node: ClusterNode): Promise<RedisConnection> {
+    let isOver = false;
+    let stopListening = (): void => {};
+    const connected = node.connect().then(
+      (connection) =>
+        new Promise<void>((resolve) => {
+          if (isOver || connection.isReady) resolve();
+          else stopListening = connection.onceReady(resolve);
+        }),
+    );
+    // If the owner closes the client meanwhile, only this keeps the process alive for the caller.
+    await settlesWithin(this.#clock, connected, CONNECT_MS, { keepAlive: true });
+    isOver = true;
+    stopListening();
+    if (node.connection?.isReady !== true) throw noConnection(node);
+    return node.connection;
+  }
 }

@@ -9,7 +9,7 @@ import type { ReadinessCheck } from '../readiness-check.ts';
 const NOTE_SPARE_MS = 30_000;
 
 /** The slot of the lock is being moved, and the node does not have all keys of the command. */
-export function isTryAgain(failure: unknown): boolean {
+function isTryAgain(failure: unknown): boolean {
   const cause = failure instanceof StoreError ? failure.cause : null;
   return cause instanceof Error && cause.message.startsWith('TRYAGAIN');
 }
@@ -20,9 +20,9 @@ export function isRenewal(args: readonly string[]): boolean {
 }
 
 /**
- * Renews a hold whose slot is being moved. A slot may stay open for longer than any TTL, and a node
- * that moves or receives it runs no command that names a key which it does not have. Most holds
- * have only their plain key. `failure`: the error of the renewal that named all keys.
+ * Renews a hold if `failure`, the error of the renewal that named all keys, says that its slot is
+ * being moved. A slot may stay open for longer than any TTL, and a node that moves or receives it
+ * runs no command that names a key which it does not have. Most holds have only their plain key.
  */
 export async function renewInOpenSlot(
   readiness: ReadinessCheck,
@@ -33,13 +33,12 @@ export async function renewInOpenSlot(
   signal: AbortSignal | undefined,
 ): Promise<RenewOutcome> {
   // A note is stored in another key than the hold.
-  if (note !== undefined) throw failure;
+  if (!isTryAgain(failure) || note !== undefined) throw failure;
   const { plain, queue, info } = keys.of(name);
   const renewed = String(await runAlone(readiness, renewPlainScript, [plain], [`${ttlMs}`, id], signal));
   if (renewed === '2')
     await sendAlone(readiness, 'pexpire', [info, `${ttlMs + NOTE_SPARE_MS}`, 'GT'], signal);
-  // Readers and permits have all three keys. Their renewal failed because it was sent in one call
-  // with others.
+  // Readers and permits have all three keys. Their renewal failed because it shared a call.
   const reply =
     renewed === '-'
       ? String(await runAlone(readiness, renewScript, [plain, queue, info], [`${ttlMs} 0 ${id}`], signal))

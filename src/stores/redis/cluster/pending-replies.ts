@@ -4,8 +4,8 @@ import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
 /** A node that leaves a command without a reply for this long may be dead. */
 const SILENT_MS = 1_000;
 /**
- * A node that has left so many commands without a reply for this long gets no more: the client keeps
- * each of them. By default, their callers have given up by then.
+ * A node that has left so many commands without a reply for this long gets no more, because the
+ * client keeps each of them. By default, their callers have given up by then.
  */
 const STUCK_MS = 5_000;
 const STUCK_MIN = 64;
@@ -18,10 +18,7 @@ interface PendingReply extends Indexed {
   readonly reject: (error: Error) => void;
 }
 
-/**
- * The commands at all nodes that have no reply yet. A node that is stopped or cut off does not
- * reject them: it stays silent.
- */
+/** The commands without a reply. A node that is stopped or cut off does not reject them. */
 export class PendingReplies {
   readonly #clock: Clock;
   readonly #onSilence: () => void;
@@ -36,8 +33,8 @@ export class PendingReplies {
   }
 
   /**
-   * A command was sent. Call the result when its reply is there: it returns whether the caller
-   * still waits for it, because `failMoved` may have rejected the command.
+   * A command was sent. The result is to be called with its reply, and returns whether the caller
+   * still waits for it: `failMoved` may have rejected the command.
    */
   add(address: string, slot: number, reject: (error: Error) => void): () => boolean {
     const reply = { address, slot, sentMs: this.#clock.monotonicMs(), reject };
@@ -53,10 +50,7 @@ export class PendingReplies {
     return this.#stuck.has(address);
   }
 
-  /**
-   * Rejects the commands that wait for a silent node, and whose slots another node serves now. The
-   * caller then asks there.
-   */
+  /** Rejects commands at a silent node whose slots another node serves now, to be asked instead. */
   failMoved(addressOf: (slot: number) => string | undefined): void {
     for (const reply of this.#olderThan(SILENT_MS)) {
       const { address, slot, reject } = reply;

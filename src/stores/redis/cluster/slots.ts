@@ -23,10 +23,7 @@ function slotOfText(text: string): number {
   return crc % SLOTS;
 }
 
-/**
- * The slot of a key. If the key has text between its first `{` and the next `}`, that text is
- * hashed, and otherwise the whole key.
- */
+/** By the text between the first `{` and the next `}` if there is any, else by the whole key. */
 export function slotOf(key: string): number {
   const from = key.indexOf('{');
   const to = from < 0 ? -1 : key.indexOf('}', from + 1);
@@ -37,12 +34,11 @@ const TAGS = new Map<number, string>();
 let tried = 0;
 
 /**
- * A short text of this slot, without braces. A key that begins with the text in braces is in the
- * slot, whatever follows. The name of the lock cannot serve as the tag, because it may hold braces.
+ * A short text whose slot this is. A key that begins with the text in braces is in the slot,
+ * whatever follows. The name of the lock cannot serve as the tag, because it may hold braces.
  */
 export function tagOf(slot: number): string {
-  // A random text hits a given slot once in 16,384 times. A hundred thousand texts, made once in a
-  // few milliseconds, find nearly all slots.
+  // A hundred thousand texts, made once in a few milliseconds, find nearly all slots.
   for (let tag = TAGS.get(slot); ; tag = TAGS.get(slot)) {
     if (tag !== undefined) return tag;
     const text = (tried++).toString(36);
@@ -55,4 +51,45 @@ export function tagOf(slot: number): string {
 export function slotOfCommand(name: string, args: readonly string[], beside?: string): number {
   const first = name === 'evalsha' || name === 'eval' ? args[2] : args[0];
   return slotOf(beside ?? first ?? '');
+}
+
+/** Which node serves which slot, as the nodes last reported it. */
+export class SlotTable {
+  readonly #addresses = new Array<string | undefined>(SLOTS).fill(undefined);
+  isLoaded = false;
+
+  addressOf(slot: number): string | undefined {
+    return this.#addresses[slot];
+  }
+
+  /** The first slot that this node serves. */
+  slotOf(address: string): number {
+    return this.#addresses.indexOf(address);
+  }
+
+  /** Returns whether the table has changed. */
+  move(slot: number, address: string): boolean {
+    if (this.#addresses[slot] === address) return false;
+    this.#addresses[slot] = address;
+    return true;
+  }
+
+  masters(): string[] {
+    return [...new Set(this.#addresses.filter((address) => address !== undefined))];
+  }
+
+  /** Reads a reply to CLUSTER SLOTS. Returns whether the table has changed. */
+  load(reply: unknown): boolean {
+    let hasChanged = false;
+    for (const [from, to, master] of reply as Array<[number, number, [string | null, number]]>) {
+      const [host, port] = master;
+      // The node does not know the address of this master.
+      if (host === null || host === '' || host === '?') continue;
+      for (let slot = Number(from); slot <= Number(to); slot += 1) {
+        if (this.move(slot, `${host}:${port}`)) hasChanged = true;
+      }
+    }
+    this.isLoaded = true;
+    return hasChanged;
+  }
 }

@@ -1,13 +1,6 @@
 import type { ChannelEvents } from '../connection.ts';
 import type { ClusterNode, Subscriber } from './nodes.ts';
 
-/** Which node serves a slot, and how to find out again. */
-export interface SlotOwners {
-  /** `null`: none is known. */
-  masterOf(slot: number): ClusterNode | null;
-  loadTable(): Promise<void>;
-}
-
 /** The channels of one slot. */
 interface ChannelSubscription {
   readonly channels: readonly string[];
@@ -23,20 +16,21 @@ interface Connection {
 }
 
 /**
- * Subscriptions to sharded channels. Each is made at the master of its slot, and ends when another
- * node serves the slot: its owner then subscribes again.
+ * Subscriptions to sharded channels, at the masters of their slots. A subscription ends when
+ * another node serves its slot: the owner then subscribes again.
  */
 export class Subscriptions {
-  readonly #owners: SlotOwners;
+  readonly #masterOf: (slot: number) => ClusterNode | null;
+  readonly #loadTable: () => Promise<void>;
   readonly #connections = new Map<ClusterNode, Connection>();
 
-  constructor(owners: SlotOwners) {
-    this.#owners = owners;
+  constructor(masterOf: (slot: number) => ClusterNode | null, loadTable: () => Promise<void>) {
+    this.#masterOf = masterOf;
+    this.#loadTable = loadTable;
   }
 
-  /** The channels belong to this slot. */
   add(channels: readonly string[], slot: number, events: ChannelEvents): { close(): void } {
-    const node = this.#owners.masterOf(slot);
+    const node = this.#masterOf(slot);
     if (node === null) {
       this.#end([{ events }]);
       return { close() {} };
@@ -47,18 +41,16 @@ export class Subscriptions {
     Promise.all(channels.map((channel) => connection.subscriber.subscribe(channel))).then(
       () => events.onUp(),
       () => {
-        // Not when it was closed meanwhile.
-        if (channels.some((channel) => connection.channels.get(channel) === subscription))
-          this.#end([subscription]);
+        const isClosed = channels.every((channel) => connection.channels.get(channel) !== subscription);
+        if (!isClosed) this.#end([subscription]);
       },
     );
     return { close: () => this.#leave(connection, subscription) };
   }
 
-  /** Some slots are served by other nodes now. */
   onMoved(): void {
     for (const { node, channels } of this.#connections.values()) {
-      const moved = [...channels.values()].filter(({ slot }) => this.#owners.masterOf(slot) !== node);
+      const moved = [...channels.values()].filter(({ slot }) => this.#masterOf(slot) !== node);
       if (moved.length > 0) this.#end(moved);
     }
   }
@@ -86,7 +78,7 @@ export class Subscriptions {
 
   /** The owners close these subscriptions, and subscribe again a little later, by the new table. */
   #end(subscriptions: readonly Pick<ChannelSubscription, 'events'>[]): void {
-    void this.#owners.loadTable();
+    void this.#loadTable();
     for (const { events } of subscriptions) events.onEnd();
   }
 
