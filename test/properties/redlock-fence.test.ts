@@ -20,7 +20,7 @@ class ModelNode {
   vote({ name, id, proposed }: VoteRequest): NodeVote {
     const holder = this.holders.get(name);
     if (holder?.id === id) return { granted: true, fence: holder.fence, isKept: true };
-    if (holder !== undefined) return { granted: false, endsMs: null, kind: 'one', holder: holder.id };
+    if (holder !== undefined) return { granted: false, endsMs: null, holder: holder.id, isForeign: false };
     this.counter = proposed > this.counter ? proposed : this.counter + 1n;
     this.holders.set(name, { id, fence: this.counter });
     return { granted: true, fence: this.counter, isKept: false };
@@ -68,6 +68,7 @@ class Network {
       watch: unused,
       read: unused,
       list: unused,
+      reach: unused,
       close: async () => {},
     };
   }

@@ -65,11 +65,11 @@ describe('the votes of one node', () => {
     const fence = await fenceOf(own);
     expect(await node.vote(asking(own), signal)).toEqual({ granted: true, fence, isKept: true });
     const refused = await node.vote(asking(other), signal);
-    expect(refused).toMatchObject({ granted: false, kind: 'one', holder: own.id });
+    expect(refused).toMatchObject({ granted: false, holder: own.id, isForeign: false });
     await client.set('n:theirs', 'a value of theirs', 'PX', 60_000);
     expect(await node.vote(asking(claimOn('theirs')), signal)).toMatchObject({
-      kind: 'foreign',
       holder: 'a value of theirs',
+      isForeign: true,
     });
   });
 

@@ -31,7 +31,7 @@ class CutNode implements Partial<RedlockNode> {
 
   async vote({ id, proposed }: VoteRequest): Promise<NodeVote> {
     if (this.holder !== null && this.holder !== id)
-      return { granted: false, endsMs: null, kind: 'one', holder: this.holder };
+      return { granted: false, endsMs: null, holder: this.holder, isForeign: false };
     const isKept = this.holder === id;
     if (!isKept) this.fence = proposed;
     this.holder = id;

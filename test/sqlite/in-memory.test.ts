@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
-import { sourceOf } from '../../src/stores/sqlite/database-path.ts';
+import { sourceOf } from '../../src/stores/sqlite/database-file.ts';
 import { hostOf } from '../../src/stores/sqlite/host-clock.ts';
 import { Transactions } from '../../src/stores/sqlite/transactions.ts';
 

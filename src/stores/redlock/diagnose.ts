@@ -29,7 +29,7 @@ export async function diagnoseRedlock(
   context: DiagnoseContext,
   nodes: readonly RedlockNode[],
 ): Promise<readonly Finding[]> {
-  const reached = await Promise.allSettled(nodes.map((node) => reach(node, context.signal)));
+  const reached = await Promise.allSettled(nodes.map((node) => node.reach(context.signal)));
   const servers = reached.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   const silent = nodes.filter((_, n) => reached[n]?.status === 'rejected').map(({ label }) => label);
   const [first] = servers;
@@ -44,11 +44,6 @@ export async function diagnoseRedlock(
     ...serverChecks(context, first.readiness, servers),
     runCheck(context, 'wake-up', () => checkSubscriptions(context, servers)),
   ]);
-}
-
-async function reach(node: RedlockNode, signal: AbortSignal): Promise<DiagnosedNode> {
-  if (node.reach === undefined) throw new Error('this node has no server');
-  return await node.reach(signal);
 }
 
 type LabelledFacts = ReadonlyArray<{ readonly label: string; readonly facts: ServerFacts }>;

@@ -7,12 +7,8 @@
  * known to one node alone, and the next majority may not contain that node.
  */
 export function agreedFence(fences: readonly bigint[], majority: number): bigint | null {
-  for (const fence of fences) {
-    let count = 0;
-    for (const other of fences) if (other === fence) count += 1;
-    if (count >= majority) return fence;
-  }
-  return null;
+  const isAgreed = (fence: bigint): boolean => fences.filter((other) => other === fence).length >= majority;
+  return fences.find(isAgreed) ?? null;
 }
 
 export function greatest(fences: readonly bigint[]): bigint {

@@ -2,11 +2,11 @@ import { DEFAULTS } from '../../options.ts';
 import type { StoredClaim } from '../../store/store.ts';
 import { agreedFence, greatest } from './fence.ts';
 import type { RedlockNode } from './node.ts';
+import type { NodeAnswers } from './node-answers.ts';
 import type { NodeSet } from './node-set.ts';
 
 /** The claims that a majority of the nodes holds. Throws a `QuorumError` if too few answer. */
 export async function readAtMajority(nodes: NodeSet, name: string): Promise<StoredClaim[]> {
-  const { majority, size } = nodes;
   const votes = await nodes.ask({
     id: null,
     ttlMs: DEFAULTS.settings.ttlMs,
@@ -14,27 +14,21 @@ export async function readAtMajority(nodes: NodeSet, name: string): Promise<Stor
     // All nodes are waited for: a claim that is held by a bare majority must not be missed.
     isDecided: () => false,
   });
-  if (votes.answered < majority) throw votes.quorumError('look', () => true, 'no');
-  return claimsAtMajority(votes.answers(), neededOf(majority, size - votes.answered));
+  if (votes.answered < nodes.majority) throw votes.quorumError('look', () => true, 'no');
+  return claimsAtMajority(votes.answers().flat(), neededOf(nodes, votes));
 }
 
-/**
- * The names of the locks of which a majority of the nodes has a claim. Throws a `QuorumError` if
- * too few answer.
- */
+/** The names of the locks of which a majority has a claim. Throws a `QuorumError` if too few answer. */
 export async function* listAtMajority(
   nodes: NodeSet,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncIterable<string> {
-  const { majority, size } = nodes;
   const votes = await nodes.gather((node, limit) => namesAt(node, prefix, limit), signal);
-  if (votes.answered < majority) throw votes.quorumError('listing', () => true, 'no');
+  if (votes.answered < nodes.majority) throw votes.quorumError('listing', () => true, 'no');
   const counts = new Map<string, number>();
-  for (const names of votes.answers()) {
-    for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  const needed = neededOf(majority, size - votes.answered);
+  for (const name of votes.answers().flat()) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const needed = neededOf(nodes, votes);
   for (const [name, count] of counts) if (count >= needed) yield name;
 }
 
@@ -44,19 +38,15 @@ async function namesAt(node: RedlockNode, prefix: string, signal: AbortSignal): 
   return names;
 }
 
-/**
- * At how many of the nodes that answered a claim must be. A silent node counts as one that has it:
- * otherwise a hold would disappear from view together with the node.
- */
-function neededOf(majority: number, silent: number): number {
-  return Math.max(majority - silent, 1);
+/** A silent node counts as one that has the claim: otherwise a hold would disappear with the node. */
+function neededOf({ majority, size }: NodeSet, { answered }: NodeAnswers<unknown>): number {
+  return Math.max(majority - (size - answered), 1);
 }
 
-function claimsAtMajority(reads: readonly (readonly StoredClaim[])[], needed: number): StoredClaim[] {
+function claimsAtMajority(claims: readonly StoredClaim[], needed: number): StoredClaim[] {
   const found = new Map<string, StoredClaim[]>();
-  for (const claim of reads.flat()) {
-    if (claim.granted) found.set(claim.id, [...(found.get(claim.id) ?? []), claim]);
-  }
+  for (const claim of claims.filter(({ granted }) => granted))
+    found.set(claim.id, [...(found.get(claim.id) ?? []), claim]);
   return [...found.values()].filter((same) => same.length >= needed).map((same) => merged(same, needed));
 }
 

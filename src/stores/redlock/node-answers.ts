@@ -6,7 +6,8 @@ import type { RedlockNode } from './node.ts';
 /** The answers of the nodes to one question so far. Each node answers or fails once. */
 export class NodeAnswers<Answer> {
   readonly #nodes: readonly RedlockNode[];
-  readonly #results = new Map<RedlockNode, Result<Answer>>();
+  readonly #answers = new Map<RedlockNode, Answer>();
+  readonly #errors = new Map<RedlockNode, unknown>();
   /** Resolves when every node has answered or failed. */
   readonly complete: Promise<void>;
   #onComplete = (): void => {};
@@ -20,19 +21,20 @@ export class NodeAnswers<Answer> {
 
   /** Returns false if the node already has a result: only the first one counts. */
   set(node: RedlockNode, result: Result<Answer>): boolean {
-    if (this.#results.has(node)) return false;
-    this.#results.set(node, result);
+    if (this.#answers.has(node) || this.#errors.has(node)) return false;
+    if ('answer' in result) this.#answers.set(node, result.answer);
+    else this.#errors.set(node, result.error);
     if (this.pending === 0) this.#onComplete();
     return true;
   }
 
   /** Nodes that have neither answered nor failed yet. */
   get pending(): number {
-    return this.#nodes.length - this.#results.size;
+    return this.#nodes.length - this.#answers.size - this.#errors.size;
   }
 
   get answered(): number {
-    return this.answers().length;
+    return this.#answers.size;
   }
 
   count(is: (answer: Answer) => boolean): number {
@@ -40,33 +42,30 @@ export class NodeAnswers<Answer> {
   }
 
   answers(): Answer[] {
-    return [...this.#results.values()].flatMap((result) => ('answer' in result ? [result.answer] : []));
+    return [...this.#answers.values()];
   }
 
   /** `undefined` for a node that has failed or not answered yet. */
   of(node: RedlockNode): Answer | undefined {
-    const result = this.#results.get(node);
-    return result !== undefined && 'answer' in result ? result.answer : undefined;
+    return this.#answers.get(node);
   }
 
   /** The nodes that have failed or not answered yet. */
   silent(): readonly RedlockNode[] {
-    return this.#nodes.filter((node) => this.of(node) === undefined);
+    return this.#nodes.filter((node) => !this.#answers.has(node));
   }
 
   /** The node has failed, and says that it has done nothing: most often it was not connected. */
   hasDoneNothing(node: RedlockNode): boolean {
-    const result = this.#results.get(node);
-    return result !== undefined && 'error' in result && isDefinite(result.error);
+    return isDefinite(this.#errors.get(node));
   }
 
   /** The error if no majority has answered. `isYes`: which answers are shown as granted. */
   quorumError(verb: string, isYes: (answer: Answer) => boolean, applied: Applied): QuorumError {
     const votes = this.#nodes.map((node): Vote => {
-      const result = this.#results.get(node);
-      if (result !== undefined && 'answer' in result)
-        return { node: node.label, answer: isYes(result.answer) ? 'granted' : 'refused' };
-      return { node: node.label, answer: 'failed', error: result?.error };
+      const answer = this.#answers.get(node);
+      if (answer === undefined) return { node: node.label, answer: 'failed', error: this.#errors.get(node) };
+      return { node: node.label, answer: isYes(answer) ? 'granted' : 'refused' };
     });
     const text = votes.map(({ node, answer, error }) => `${node} ${answer}${because(error)}`).join(', ');
     const failure = `No majority of ${votes.length} nodes answered the ${verb}: ${text}`;
@@ -80,7 +79,6 @@ export class NodeAnswers<Answer> {
 
 export type Result<Answer> = { readonly answer: Answer } | { readonly error: unknown };
 
-/** The error of a node, in brackets. */
 function because(error: unknown): string {
   return error === undefined ? '' : ` (${errorText(causeOf(error))})`;
 }

@@ -17,13 +17,9 @@ const FIRST_MS = 1_000;
  * once. So a node that cannot be reached costs neither memory nor time. Its first answer ends that.
  */
 const SILENT_WAITING_MAX = 8;
-/**
- * The same for commands in the background, which wait longer. A node that does not get a release
- * keeps the claim for its TTL.
- */
+/** For commands in the background. A node that gets no release keeps the claim for its TTL. */
 const BACKGROUND_MAX = 256;
 
-/** The state of one node, and how many commands wait for it. */
 interface NodeState {
   /**
    * The commands of one claim are sent one at a time. A majority decides before the last node has
@@ -38,13 +34,14 @@ interface NodeState {
   background: number;
 }
 
-/** One question to all nodes. */
-export interface Question<Answer> {
+export type Send<Answer> = (node: RedlockNode, signal: AbortSignal) => Promise<Answer>;
+
+interface Question<Answer> {
   /** The claim of the question, if any. The commands of a claim are sent in order. */
   readonly id: string | null;
   /** The nodes have a share of it to answer. */
   readonly ttlMs: number;
-  send(node: RedlockNode, signal: AbortSignal): Promise<Answer>;
+  readonly send: Send<Answer>;
   /** Whether the nodes that have not answered yet can no longer change the outcome. */
   isDecided(votes: NodeAnswers<Answer>): boolean;
   /** Aborts when the caller gives up. Commands that were not sent by then are never sent. */
@@ -118,10 +115,7 @@ export class NodeSet {
    * Asks every node, without a time limit for a majority. When a majority has answered or failed,
    * the other nodes have as long again: a silent node delays no caller for long.
    */
-  async gather<Answer>(
-    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
-    signal: AbortSignal | undefined,
-  ): Promise<NodeAnswers<Answer>> {
+  async gather<Answer>(send: Send<Answer>, signal: AbortSignal | undefined): Promise<NodeAnswers<Answer>> {
     const enough = new AbortController();
     const stopListening = onAbort(signal, () => enough.abort());
     if (signal?.aborted === true) enough.abort();
@@ -147,27 +141,12 @@ export class NodeSet {
     return votes;
   }
 
-  /**
-   * Sends one command to each of these nodes in the background: no caller depends on the outcome.
-   */
-  tell<Answer>(
-    id: string | null,
-    nodes: readonly RedlockNode[],
-    limitMs: number,
-    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
-  ): Promise<Answer>[] {
-    return nodes.map((node) => {
-      const told = this.#tell(node, id, limitMs, send);
-      told.catch(() => {});
-      return told;
-    });
-  }
-
-  async #tell<Answer>(
+  /** Sends one command in the background: no caller of the store depends on the outcome. */
+  async tell<Answer>(
     node: RedlockNode,
     id: string | null,
     limitMs: number,
-    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
+    send: Send<Answer>,
   ): Promise<Answer> {
     const state = this.#states.get(node) as NodeState;
     if (state.background >= BACKGROUND_MAX) throw notSent(state);
@@ -184,7 +163,7 @@ export class NodeSet {
     { turns }: NodeState,
     id: string | null,
     signal: AbortSignal,
-    send: (node: RedlockNode, signal: AbortSignal) => Promise<Answer>,
+    send: Send<Answer>,
   ): Promise<Answer> {
     if (id === null) return await send(node, signal);
     const turn = turns.begin(id);
@@ -203,22 +182,15 @@ export class NodeSet {
     return Math.min(Math.max(ttlMs * NODE_SHARE, NODE_MS.min), NODE_MS.max);
   }
 
-  async close(): Promise<void> {
-    await Promise.all(this.nodes.map((node) => node.close()));
-  }
-
   /** The error if two clients lead to one server: its vote would count twice. */
   sameServer(): InvalidArgumentError | null {
-    const seen = new Map<string, RedlockNode>();
     for (const node of this.nodes) {
-      const other = node.serverId === null ? undefined : seen.get(node.serverId);
-      if (other !== undefined) {
-        return new InvalidArgumentError(
-          'clients',
-          `must be different servers: ${other.label} and ${node.label} are one`,
-        );
-      }
-      if (node.serverId !== null) seen.set(node.serverId, node);
+      const first = this.nodes.find(({ serverId }) => serverId === node.serverId);
+      if (node.serverId === null || first === undefined || first === node) continue;
+      return new InvalidArgumentError(
+        'clients',
+        `must be different servers: ${first.label} and ${node.label} are one`,
+      );
     }
     return null;
   }

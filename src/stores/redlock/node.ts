@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../clock.ts';
-import type { ClaimRef, Mode, Store } from '../../store/store.ts';
+import type { ClaimRef, ClaimRequest, Mode } from '../../store/store.ts';
 import { untilConnected } from '../redis/call.ts';
 import type { RedisConnection } from '../redis/connection.ts';
 import { Keys } from '../redis/keys.ts';
@@ -10,56 +10,28 @@ import type { Batch } from '../shared/batch.ts';
 import type { DiagnosedNode } from './diagnose.ts';
 import { type MergeRequest, mergeOperation, voteOperation, withdrawOperation } from './operations.ts';
 
-/** A claim that one node votes on. */
-export interface VoteRequest extends ClaimRef {
-  readonly mode: Mode;
-  readonly ttlMs: number;
-  readonly note: string;
+export interface VoteRequest extends Pick<ClaimRequest, 'name' | 'id' | 'mode' | 'ttlMs' | 'note'> {
   /** The fence that the node gives unless its counter is at or above it. */
   readonly proposed: bigint;
 }
 
-/** The holder of a lock at one node: one claim, several claims, or another program. */
-export type HolderKind = 'one' | 'several' | 'foreign';
-
-/** The vote of one node. `endsMs`: when the hold in the way expires; `null`: never. */
 export type NodeVote =
   /** `isKept`: the node already had this claim. */
   | { readonly granted: true; readonly fence: bigint; readonly isKept: boolean }
   | {
       readonly granted: false;
+      /** When the hold in the way expires; `null`: never. */
       readonly endsMs: number | null;
-      readonly kind: HolderKind;
+      /** The id of the holder; `''` when several claims share the lock. */
       readonly holder: string;
+      /** The holder is another program. */
+      readonly isForeign: boolean;
     }
   | { readonly granted: false; readonly mismatch: Mode };
 
-/**
- * One server of a Redlock: a store that grants without a queue, and in which the fence of a granted
- * claim can be raised.
- *
- * A grant has a fence above every fence that the node has given, and the node's counter is at that
- * fence. `merge` raises the fence of a claim that the node still holds to at least this one, and
- * the counter with it, in one step. It resolves to the fence that the claim has then, or to `null`
- * if the claim is not there.
- */
-export interface RedlockNode extends Omit<Store, 'claim' | 'diagnose' | 'traits' | 'watch'> {
-  /** Names the node in errors. */
-  readonly label: string;
-  /** Identifies the server: known after the first vote, if the user may ask for it. */
-  readonly serverId: string | null;
-  vote(request: VoteRequest, signal: AbortSignal): Promise<NodeVote>;
-  merge(claim: ClaimRef, fence: bigint, signal: AbortSignal): Promise<bigint | null>;
-  /** Takes back a claim that did not get a majority, without waking waiters. */
-  withdraw(claim: ClaimRef, signal: AbortSignal): Promise<boolean>;
-  /**
-   * Resolves when the server has been reached, also if the store refuses to use it. Only for the
-   * checks of `diagnose`.
-   */
-  reach?(signal: AbortSignal): Promise<DiagnosedNode>;
-  /** `mayGrant`: a claim may be granted because of the change. */
-  watch(target: { readonly name: string }, onChange: (mayGrant: boolean) => void): Promise<AsyncDisposable>;
-}
+/** What a Redlock uses of a node. */
+export type RedlockNode = Pick<RedisNode, 'label' | 'serverId' | 'vote' | 'merge' | 'withdraw' | 'reach'> &
+  Pick<RedisNode, 'renew' | 'release' | 'evict' | 'watch' | 'read' | 'list' | 'close'>;
 
 export interface RedisNodeOptions {
   readonly prefix: string;
@@ -68,8 +40,12 @@ export interface RedisNodeOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** A Redis server as a node: a Redis store, and the calls that only Redlock makes. */
-export class RedisNode extends RedisStore implements RedlockNode {
+/**
+ * One server of a Redlock: a Redis store, and calls that only Redlock makes. It grants without a
+ * queue, and a grant has a fence above every fence that it has given before.
+ */
+export class RedisNode extends RedisStore {
+  /** Names the node in errors. */
   readonly label: string;
   readonly #readiness: ReadinessCheck;
   readonly #keys: Keys;
@@ -91,6 +67,7 @@ export class RedisNode extends RedisStore implements RedlockNode {
     this.#withdrawals = scriptBatch(readiness, clock, withdrawOperation(keys));
   }
 
+  /** Identifies the server: known after the first vote, if the user may ask for it. */
   get serverId(): string | null {
     return this.#readiness.serverId;
   }
@@ -99,14 +76,20 @@ export class RedisNode extends RedisStore implements RedlockNode {
     return this.#votes.add(request, signal);
   }
 
+  /**
+   * Raises the fence of a claim and the node's counter of fences to at least this one, in one step.
+   * Resolves to the fence that the claim has then, or to `null` if the node does not hold it.
+   */
   merge({ name, id }: ClaimRef, fence: bigint, signal: AbortSignal): Promise<bigint | null> {
     return this.#merges.add({ name, id, fence }, signal);
   }
 
+  /** Takes back a claim that did not get a majority, without waking waiters. */
   withdraw(claim: ClaimRef, signal: AbortSignal): Promise<boolean> {
     return this.#withdrawals.add(claim, signal);
   }
 
+  /** For the checks of `diagnose`. Resolves also if the store refuses to use the server. */
   async reach(signal: AbortSignal): Promise<DiagnosedNode> {
     await untilConnected(this.#readiness, signal);
     return {

@@ -9,9 +9,7 @@ import { hostsIn } from '../redis/url.ts';
 import { RedisNode } from './node.ts';
 import { RedlockStore } from './redlock-store.ts';
 
-/**
- * Options of a Redlock store. Programs that share locks must agree on the nodes and on the prefix.
- */
+/** Options of a Redlock store. Programs that share locks must agree on the nodes and the prefix. */
 export interface RedlockStoreOptions {
   /**
    * Put before every lock's name, as for `redisStore`. Default `holdfast:`. With `''`, npm
@@ -55,14 +53,10 @@ export function redlockStore(clients: readonly RedisClient[], options: RedlockSt
     throw new InvalidArgumentError('clients', 'must be different clients of different servers');
   }
   checkKeys(options, ['prefix', 'drift', 'allowEviction', 'clock']);
-  const labels = clients.map((client, index) => labelOf(client, index));
-  return storeOf(clients, labels, options, false);
+  return storeOf(clients, clients.map(labelOf), options, false);
 }
 
-/**
- * A store over the independent Redis servers of a `redlock://a,b,c` URL. It opens clients, which
- * `close` ends.
- */
+/** The store of a `redlock://a,b,c` URL. It opens clients, which `close` ends. */
 export async function openRedlock(url: string, options: { clock?: Clock | undefined } = {}): Promise<Store> {
   const { list, username, password, path, prefix } = hostsIn(url, FORM);
   if (!/^\d*$/.test(path)) throw new InvalidArgumentError('url', `must look like ${FORM}`);
@@ -85,9 +79,8 @@ function storeOf(
     throw new InvalidArgumentError('drift', `must be a share from ${DRIFT_MIN} to ${DRIFT_MAX}`);
   }
   const nodes = clients.map((client, index) => {
-    const label = labels[index] ?? `#${index + 1}`;
-    const connection = connectionOf(client, ownsClients);
-    return new RedisNode(connection, { prefix, label, allowEviction, clock }, ownsClients);
+    const settings = { prefix, label: labels[index] as string, allowEviction, clock };
+    return new RedisNode(connectionOf(client, ownsClients), settings, ownsClients);
   });
   return new RedlockStore(nodes, { clock, drift });
 }

@@ -4,11 +4,9 @@ import type { Keys } from '../redis/keys.ts';
 import { modeIn, modeText } from '../redis/mode-text.ts';
 import { textOf, unexpected } from '../redis/operations.ts';
 import type { Operation } from '../redis/script-batch.ts';
-import type { HolderKind, NodeVote, VoteRequest } from './node.ts';
+import type { NodeVote, VoteRequest } from './node.ts';
 
 /** The calls of the scripts. Each file in `scripts/` describes its keys, arguments and replies. */
-
-const KINDS: Readonly<Record<string, HolderKind>> = { x: 'one', s: 'several', f: 'foreign' };
 
 export function voteOperation(keys: Keys): Operation<VoteRequest, NodeVote> {
   return {
@@ -36,7 +34,7 @@ function voteIn(text: string): NodeVote {
   const [ends = '-1', kind = 'f'] = rest.split(' ', 2);
   const holder = rest.slice(ends.length + kind.length + 2);
   const endsMs = Number(ends) < 0 ? null : Number(ends);
-  return { granted: false, endsMs, kind: KINDS[kind] ?? 'foreign', holder };
+  return { granted: false, endsMs, holder, isForeign: kind === 'f' };
 }
 
 export interface MergeRequest extends ClaimRef {

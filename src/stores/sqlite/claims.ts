@@ -11,14 +11,13 @@ const FENCE_MAX = 2n ** 63n - 1n;
 /** Waiters that no other process can notify ask this often. */
 const POLL_MS = 250;
 
-/** `ids`: the claims that are woken. `tags`: the processes that wait for them, or observe. */
-type Announce = (name: string, ids: readonly string[], tags: readonly string[]) => void;
-
-/** A waiter that is woken, and its process. */
 interface Woken {
   readonly id: string;
   readonly tag: string;
 }
+
+/** `tags`: the processes of the claims that are woken, and those that observe the lock. */
+export type Announce = (name: string, woken: readonly Woken[], tags: ReadonlySet<string>) => void;
 
 /** The operations on claims. Each is one transaction, or a single statement where one is enough. */
 export class Claims {
@@ -62,9 +61,9 @@ export class Claims {
   release(db: Connection, { name, id }: ClaimRef): boolean {
     if (db.run('releaseUnwaited', name, id, ...db.now()) === 1) return true;
     return db.transact(() => {
-      const queue = new LockQueue(db, name, this.#notifier.tag);
+      const expired = db.run('expireHolds', name, ...db.now());
       const removed = db.run('removeHold', name, id) + db.run('removeWaiting', name, id) > 0;
-      if (removed || queue.hasRemoved) this.#handOff(db, name);
+      if (removed || expired > 0) this.#handOff(db, name);
       return removed;
     });
   }
@@ -115,17 +114,14 @@ export class Claims {
   /** Notifies the claims that can be granted now. */
   #handOff(db: Connection, name: string): void {
     const queue = new LockQueue(db, name, this.#notifier.tag);
-    const { turns } = queue.standing(null);
-    queue.giveTurns(turns);
-    this.#notify(db, name, turns);
+    this.#notify(db, name, queue.giveTurns());
   }
 
   /** Notifies these waiters, and the observers of the lock. */
   #notify(db: Connection, name: string, woken: readonly Woken[]): void {
     const watching = db.all<{ tag: string }>('watchers', name);
-    const tags = [...woken, ...watching].map(({ tag }) => tag);
-    const ids = woken.map(({ id }) => id);
-    if (tags.length > 0) db.effects.push(() => this.#announce(name, ids, tags));
+    const tags = new Set([...woken, ...watching].map(({ tag }) => tag));
+    if (tags.size > 0) db.effects.push(() => this.#announce(name, woken, tags));
   }
 
   #renew(db: Connection, { name, id }: ClaimRef, ttlMs: number, now = db.now()): boolean {

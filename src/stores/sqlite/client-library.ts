@@ -1,4 +1,4 @@
-import { StoreError, UnsupportedError } from '../../errors.ts';
+import { HoldfastError, StoreError, UnsupportedError } from '../../errors.ts';
 import { refusalOf } from '../shared/client-library.ts';
 import { installedVersion, requireInstalled } from '../shared/installed.ts';
 
@@ -18,10 +18,8 @@ export interface SqliteStatement {
 /** What is bound to a statement. */
 export type SqliteValue = string | number | bigint;
 
-/** Opens a file. */
 export interface OpenSqlite {
   (path: string): SqliteDatabase;
-  /** The name of the library, for people. */
   readonly library: string;
 }
 
@@ -45,7 +43,6 @@ export function findLibrary(): OpenSqlite {
   );
 }
 
-/** The library that made this database. */
 export function libraryOf(database: SqliteDatabase): OpenSqlite {
   const made = (database as { constructor: unknown }).constructor as DatabaseClass;
   return openerOf('the library of the database that was passed in', made);
@@ -131,7 +128,8 @@ export function failureIn(error: unknown): { readonly kind: FailureKind; readonl
 }
 
 /** Nothing of a failed transaction stays, except perhaps when the disk itself failed under it. */
-export function storeError(path: string, error: unknown): StoreError {
+export function storeError(path: string, error: unknown): HoldfastError {
+  if (error instanceof HoldfastError) return error;
   const { kind, why } = failureIn(error);
   const detail = kind === 'busy' ? '' : `: ${error instanceof Error ? error.message : String(error)}`;
   const applied = kind === 'unknown' ? 'unknown' : 'no';

@@ -15,10 +15,7 @@ PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 10000;
 `;
 
-/**
- * One open database with its prepared statements. Every call is synchronous and short, and none waits:
- * while another process writes, a call throws "busy" at once.
- */
+/** One open database. No call waits: while another process writes, it throws "busy" at once. */
 export class Connection {
   /** `null`: the claims exist only in this connection, so it cannot be reopened. */
   readonly path: string | null;
@@ -35,7 +32,6 @@ export class Connection {
   #log: number | null = null;
   #isInTransaction = false;
 
-  /** @param path the file, or `null` when the database is in memory. */
   constructor(open: OpenSqlite, path: string | null, host: Host, lent: SqliteDatabase | null) {
     this.#host = host;
     this.#open = open;
@@ -117,7 +113,6 @@ export class Connection {
     }
   }
 
-  /** The library, its version of SQLite, and how it writes the file. */
   facts() {
     return {
       library: this.#open.library,
@@ -128,7 +123,6 @@ export class Connection {
 
   close(): void {
     if (this.#log !== null) closeSync(this.#log);
-    this.#log = null;
     if (this.#isLent) return;
     this.#statements.clear();
     this.#database.close();

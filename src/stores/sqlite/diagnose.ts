@@ -10,7 +10,7 @@ import {
   type Verdict,
   warn,
 } from '../../store/finding.ts';
-import { fileProblem, networkFileSystem } from './file-check.ts';
+import { fileProblem, networkFileSystem } from './database-file.ts';
 import type { FileNotifier } from './file-notifier.ts';
 import type { Transactions } from './transactions.ts';
 

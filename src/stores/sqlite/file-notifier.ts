@@ -18,10 +18,10 @@ const REMOVE_MAX = 100;
 const EVICTED = 'evicted';
 
 /**
- * Notifies other processes, and is notified by them. Each store that waits has a file of its own beside
- * the database, and the operating system reports when another process writes to it, so that one release
- * reaches one process and none polls. One more file is shared by them all: a write to it means that a
- * claim was evicted. Notifications are hints: without them waiters ask more often.
+ * Each store that waits has a file of its own beside the database, and the operating system reports
+ * when another process writes to it, so that one release reaches one process and none polls. One more
+ * file is shared by them all: a write to it means that a claim was evicted. Notifications are hints:
+ * without them waiters ask more often.
  */
 export class FileNotifier {
   readonly tag = newProcessTag();
@@ -60,12 +60,11 @@ export class FileNotifier {
     if (this.#folder === null) return;
     const file = join(this.#folder, name);
     makeFile(this.#folder, file);
-    const watcher = watch(file, { persistent: false });
-    this.#watchers.push(watcher);
-    watcher.on('change', onChange).on('error', () => this.#stop());
+    const watcher = watch(file, { persistent: false }, onChange);
+    this.#watchers.push(watcher.on('error', () => this.#stop()));
   }
 
-  notify(tags: Iterable<string>): void {
+  notify(tags: ReadonlySet<string>): void {
     for (const tag of tags) if (tag !== this.tag) this.#touch(tag);
   }
 

@@ -7,12 +7,9 @@ import { UnsupportedError } from '../../errors.ts';
  * Time as every process of one host sees it. Leases count on the host's monotonic clock, which its
  * processes share and which cannot be set. The wall clock judges only the leases of another boot.
  */
-export interface Host {
+export interface Host extends Pick<Clock, 'monotonicMs' | 'wallMs'> {
   /** Tells one boot of the host from the next, when its monotonic clock has begun anew. */
   readonly bootId: string;
-  /** Milliseconds of the host's monotonic clock, the same in every process. */
-  monotonicMs(): number;
-  wallMs(): number;
 }
 
 /** The current time, as the rows count it. */

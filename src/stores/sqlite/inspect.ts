@@ -2,12 +2,10 @@ import type { StoredClaim } from '../../store/store.ts';
 import { type ModeColumns, modeOf } from '../shared/mode-columns.ts';
 import type { Connection } from './connection.ts';
 
-/** How many names one operation reads. */
 export const NAMES_PAGE = 256;
 /** Sorts after every name: 516 bytes of the greatest character, where a name has at most 512. */
 const LAST_NAME = '\u{10ffff}'.repeat(129);
 
-/** A row of the statement `read`. */
 interface ClaimRow extends ModeColumns {
   readonly granted: number;
   readonly id: string;

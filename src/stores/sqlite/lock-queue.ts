@@ -24,7 +24,6 @@ interface Holders extends ModeColumns {
   readonly left: number | null;
 }
 
-/** Where a claim stands in the queue. */
 export interface Standing {
   /** It and everything ahead of it fit the capacity. */
   readonly fits: boolean;
@@ -53,7 +52,8 @@ export class LockQueue {
   readonly #name: string;
   readonly #tag: string;
   readonly #holders: Holders;
-  #removed: number;
+  /** A hold or a waiter was removed, so that another claim may fit now. */
+  hasRemoved: boolean;
 
   /** Removes the holds that have expired. `tag`: of this process. */
   constructor(db: Connection, name: string, tag: string, now: Now = db.now()) {
@@ -61,22 +61,14 @@ export class LockQueue {
     this.#now = now;
     this.#name = name;
     this.#tag = tag;
-    this.#removed = db.run('expireHolds', name, ...now);
+    this.hasRemoved = db.run('expireHolds', name, ...now) > 0;
     this.#holders = db.all<Holders>('holders', ...now, name)[0] as Holders;
   }
 
-  /** Whether a hold or a waiter was removed, so that another claim may fit now. */
-  get hasRemoved(): boolean {
-    return this.#removed > 0;
-  }
-
   assertCompatible({ id, mode }: ClaimRequest): void {
-    const claims: Iterable<ModeColumns> = this.#holders.weight > 0 ? [this.#holders] : this.#waiting(id);
-    for (const first of claims) {
-      const present = modeOf(first);
-      if (agree(present, mode)) return;
-      throw new ModeMismatchError(this.#name, mode, present);
-    }
+    const [first] = this.#holders.weight > 0 ? [this.#holders] : this.#waiting(id);
+    const present = first === undefined ? mode : modeOf(first);
+    if (!agree(present, mode)) throw new ModeMismatchError(this.#name, mode, present);
   }
 
   /** Walks the queue from its front, up to the claim asked about or to the first that does not fit. */
@@ -112,7 +104,7 @@ export class LockQueue {
   #removeDead({ id, tag, turn, left }: QueueRow): boolean {
     const isDead = isGone(tag);
     if (left > 0 && !isDead) return false;
-    this.#removed += 1;
+    this.hasRemoved = true;
     // A process that let a turn expire is stopped. Each further claim of it would cost another turn.
     const isStopped = turn === 1 && tag !== this.#tag;
     if (isDead || isStopped) this.#db.run('removeProcess', this.#name, tag);
@@ -120,9 +112,12 @@ export class LockQueue {
     return true;
   }
 
-  giveTurns(turns: readonly QueueRow[]): void {
+  /** The claims that can be granted now. Their waiters have until the end of their turns to ask. */
+  giveTurns(): readonly QueueRow[] {
+    const { turns } = this.standing(null);
     const end = endOf(this.#now, TURN_MS);
     for (const { position } of turns) this.#db.run('giveTurn', ...end, this.#name, position);
+    return turns;
   }
 
   /** Keeps the position of a claim. Returns whether it has one. */

@@ -4,18 +4,13 @@ import type { Store } from '../../store/store.ts';
 import { checkParameters, splitQuery, unescaped } from '../shared/url.ts';
 import { SqliteStore } from './sqlite-store.ts';
 
-interface OpenOptions {
-  readonly clock?: Clock | undefined;
-  readonly openLater?: boolean | undefined;
-}
-
 const FILE_NAME = 'write %3F for a ? in a file name';
 
-/**
- * Opens `sqlite:./locks.db`, `sqlite:/var/lib/app/locks.db` (or `sqlite:///var/…`) or `sqlite::memory:`.
- * Percent escapes are decoded. There are no parameters.
- */
-export async function openSqlite(url: string, options: OpenOptions): Promise<Store> {
+/** Opens `sqlite:./locks.db`, `sqlite:/var/lib/app/locks.db`, `sqlite:///var/…` or `sqlite::memory:`. */
+export async function openSqlite(
+  url: string,
+  { clock, openLater }: { readonly clock?: Clock | undefined; readonly openLater?: boolean | undefined },
+): Promise<Store> {
   const [location, query] = splitQuery(url);
   checkParameters(query, [], FILE_NAME);
   // A file may really be called "what?".
@@ -24,5 +19,5 @@ export async function openSqlite(url: string, options: OpenOptions): Promise<Sto
   const path = unescaped(rest);
   if (path === '' || path.startsWith('//'))
     throw new InvalidArgumentError('url', 'must name a file: sqlite:./locks.db');
-  return new SqliteStore(path, { clock: options.clock }, { openLater: options.openLater === true });
+  return new SqliteStore(path, { clock }, { openLater });
 }

@@ -6,8 +6,7 @@ export const FORMAT = 2;
 /**
  * `holdfast_hold` has the granted claims, `holdfast_queue` the waiting ones, ordered by `position`. `tag`
  * identifies the process that waits (`process-tag.ts`). `turn` is 1 when the claim can be granted, and
- * 2 when its waiter is only to ask again. A claim's mode is two numbers. `of` is the capacity of a
- * semaphore and 0 otherwise. `count` is the number of permits, 1 for a reader and 0 for a writer.
+ * 2 when its waiter is only to ask again. `count` and `of` are the mode (`mode-columns.ts`).
  *
  * A lease ends at `until` on the monotonic clock of the boot it was written in, and for any other boot
  * at `wall_until` on the wall clock.
@@ -71,8 +70,8 @@ const QUEUE = 'holdfast_queue';
 const WATCH = 'holdfast_watch';
 
 /**
- * Each statement, after the values that it takes, in order. `now` and `wall` are the time by the
- * monotonic and the wall clock.
+ * The comment of a statement lists its values in order where the text does not show it. `now` and
+ * `wall` are the time by the monotonic and the wall clock.
  */
 export const SQL = {
   /** name, id, fence, count, of, now, boot, until, wall_until, note: without holders, waiters, observers */
@@ -90,23 +89,16 @@ export const SQL = {
       EXISTS (SELECT 1 FROM ${QUEUE} WHERE name = ?) OR EXISTS (SELECT 1 FROM ${WATCH} WHERE name = ?),
       ?, ?, ?, ?, ?)`,
   lastFence: `SELECT CAST(fence AS TEXT) AS fence FROM ${HOLD} WHERE name = ''`,
-  /** name, id, boot, now, wall */
   releaseUnwaited: `DELETE FROM ${HOLD} WHERE name = ? AND id = ? AND waited = 0 AND ${LIVE}`,
-  /** name, id */
   removeHold: `DELETE FROM ${HOLD} WHERE name = ? AND id = ?`,
-  /** name, id */
   removeWaiting: `DELETE FROM ${QUEUE} WHERE name = ? AND id = ?`,
-  /** boot, until, wall_until, name, id, boot, now, wall */
   renew: `UPDATE ${HOLD} SET boot = ?, until = ?, wall_until = ? WHERE name = ? AND id = ? AND ${LIVE}`,
-  /** note, name, id, note: changes nothing when the note is the same. */
   annotate: `UPDATE ${HOLD} SET note = ? WHERE name = ? AND id = ? AND note <> ?`,
-  /** name, boot, now, wall */
   expireHolds: `DELETE FROM ${HOLD} WHERE name = ? AND NOT ${LIVE}`,
   /** boot, now, wall, name: what the holders weigh together, and when the first of them ends. */
   holders: `SELECT min(count) AS count, max(of) AS of, min(${LEFT}) AS left,
       total(CASE WHEN count = 0 THEN ${weightOf({ kind: 'exclusive' })} ELSE count END) AS weight
     FROM ${HOLD} WHERE name = ?`,
-  /** name, id */
   ownHold: `SELECT CAST(fence AS TEXT) AS fence FROM ${HOLD} WHERE name = ? AND id = ?`,
   /** boot, now, wall, name, position, limit: the queue behind that position. */
   queueAfter: `SELECT position, id, count, of, tag, turn, ${LEFT} AS left FROM ${QUEUE}
@@ -126,37 +118,26 @@ export const SQL = {
   /** name, name, id, count, of, ttl, boot, until, wall_until, note, tag */
   enqueue: `INSERT INTO ${QUEUE} VALUES (?,
     1 + coalesce((SELECT max(position) FROM ${QUEUE} WHERE name = ?), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-  /** ttl, boot, until, wall_until, tag, id, name */
   keepPosition: `UPDATE ${QUEUE}
     SET ttl = ?, boot = ?, until = ?, wall_until = ?, tag = ?, turn = 0 WHERE id = ? AND name = ?`,
-  /** boot, until, wall_until, name, position: this claim can be granted, and has until then to ask. */
+  /** The claim can be granted, and has until then to ask. */
   giveTurn: `UPDATE ${QUEUE}
     SET turn = 1, until = CASE WHEN boot = ? THEN min(until, ?) ELSE until END,
       wall_until = min(wall_until, ?)
     WHERE name = ? AND position = ?`,
-  /** name, tag */
   removeProcess: `DELETE FROM ${QUEUE} WHERE name = ? AND tag = ?`,
-  /** name */
   markWaited: `UPDATE ${HOLD} SET waited = 1 WHERE name = ? AND waited = 0`,
-  /** name: every waiter is to ask again. */
+  /** Every waiter is to ask again. */
   wakeAll: `UPDATE ${QUEUE} SET turn = iif(turn = 0, 2, turn) WHERE name = ? RETURNING id, tag`,
-  /** tag: the claims of this process that were woken. */
+  /** The claims of this process that were woken. */
   woken: `SELECT id FROM ${QUEUE} WHERE tag = ? AND turn > 0`,
-  /** name */
   watchers: `SELECT tag FROM ${WATCH} WHERE name = ?`,
-  /** name, tag */
   addWatch: `INSERT OR IGNORE INTO ${WATCH} VALUES (?, ?)`,
-  /** name, tag */
   dropWatch: `DELETE FROM ${WATCH} WHERE name = ? AND tag = ?`,
-  /** Every process that waits or observes. */
   tags: `SELECT tag FROM ${WATCH} UNION SELECT tag FROM ${QUEUE}`,
-  /** tag */
   pruneWatches: `DELETE FROM ${WATCH} WHERE tag = ?`,
-  /** tag */
   pruneProcess: `DELETE FROM ${QUEUE} WHERE tag = ?`,
-  /** boot, now, wall */
   pruneHolds: `DELETE FROM ${HOLD} WHERE name <> '' AND NOT ${LIVE}`,
-  /** boot, now, wall */
   pruneWaiting: `DELETE FROM ${QUEUE} WHERE NOT ${LIVE}`,
   /**
    * boot, now, wall, boot, now, name, boot, now, wall, boot, now, wall, name, boot, now, wall: holders,

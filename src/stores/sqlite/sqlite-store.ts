@@ -16,10 +16,10 @@ import { CallbackIndex, disposable } from '../shared/callback-index.ts';
 import { EvictionListeners } from '../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { WakeList } from '../shared/wake-list.ts';
-import { Claims } from './claims.ts';
+import { type Announce, Claims } from './claims.ts';
 import type { SqliteDatabase } from './client-library.ts';
 import type { Connection } from './connection.ts';
-import { sourceOf } from './database-path.ts';
+import { sourceOf } from './database-file.ts';
 import { FileNotifier } from './file-notifier.ts';
 import { assertHostClock, type Host, hostOf } from './host-clock.ts';
 import { NAMES_PAGE, namesAfter, readClaims } from './inspect.ts';
@@ -60,18 +60,14 @@ export class SqliteStore implements Store {
   constructor(
     source: string | SqliteDatabase,
     options: SqliteStoreOptions,
-    { host, openLater = false }: { readonly host?: Host; readonly openLater?: boolean } = {},
+    { host, openLater = false }: { readonly host?: Host; readonly openLater?: boolean | undefined } = {},
   ) {
     this.#clock = options.clock ?? systemClock;
     this.#waiting = new WakeList(this.#clock, { min: FIRST_MS, max: FIRST_MS });
     const { path, connect } = sourceOf(source, host ?? hostOf(this.#clock));
     this.#path = path;
     if (path !== null) assertHostClock(this.#clock);
-    this.#notifier = new FileNotifier(
-      path,
-      () => this.#onNotified(),
-      () => this.#evictions.tell(null),
-    );
+    this.#notifier = new FileNotifier(path, this.#onNotified, () => this.#evictions.tell(null));
     this.#claims = new Claims(queueMaxOf(options), this.#notifier, this.#announce);
     this.#transactions = new Transactions(this.#clock, path ?? 'in memory', connect);
     if (!openLater) this.#transactions.open();
@@ -164,24 +160,24 @@ export class SqliteStore implements Store {
     await this.#transactions.close(this.#prune);
   }
 
-  readonly #announce = (name: string, ids: readonly string[], tags: readonly string[]): void => {
-    this.#wake(ids);
+  readonly #announce: Announce = (name, woken, tags) => {
+    this.#wake(woken);
     this.#observers.call(name);
-    this.#notifier.notify(new Set(tags));
+    this.#notifier.notify(tags);
   };
 
-  #wake(ids: readonly string[]): void {
-    for (const id of ids) this.#waiting.get(id)?.waiter.wake();
+  #wake(claims: readonly { readonly id: string }[]): void {
+    for (const { id } of claims) this.#waiting.get(id)?.waiter.wake();
   }
 
   /** The database tells which claims of this process were woken. */
-  #onNotified(): void {
+  readonly #onNotified = (): void => {
     this.#observers.callAll();
     this.#transactions
       .run((db) => db.all<{ id: string }>('woken', this.#notifier.tag))
-      .then((woken) => this.#wake(woken.map(({ id }) => id)))
+      .then((woken) => this.#wake(woken))
       .catch(() => {});
-  }
+  };
 
   /** Killed processes leave rows behind, and there may be no traffic that removes them. */
   #pruneLater(): void {

@@ -26,8 +26,7 @@ export type Operation<T> = (db: Connection) => T;
 
 /**
  * Runs operations in the order in which they came; those of one tick share one transaction. Nothing
- * waits synchronously: while another process writes, or is stopped in the middle of a write, the batch
- * is retried from a timer and the event loop is free.
+ * waits synchronously: while another process writes, the batch is retried from a timer.
  */
 export class Transactions {
   readonly #clock: Clock;
@@ -58,7 +57,7 @@ export class Transactions {
       errors: {
         notSent: () => this.#givenUp('no'),
         noAnswer: () => this.#givenUp('unknown'),
-        failed: (error) => this.#asStoreError(error),
+        failed: (error) => storeError(this.#path, error),
       },
     });
   }
@@ -68,7 +67,7 @@ export class Transactions {
     try {
       this.#connection ??= this.#connect();
     } catch (error) {
-      if (failureIn(error).kind !== 'busy') throw this.#asStoreError(error);
+      if (failureIn(error).kind !== 'busy') throw storeError(this.#path, error);
     }
   }
 
@@ -163,10 +162,6 @@ export class Transactions {
     } catch {
       // Nothing more can be done for it.
     }
-  }
-
-  #asStoreError(error: unknown): HoldfastError {
-    return error instanceof HoldfastError ? error : storeError(this.#path, error);
   }
 
   #givenUp(applied: 'no' | 'unknown'): StoreError {

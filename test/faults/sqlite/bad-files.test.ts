@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { checkFile } from '../../../src/stores/sqlite/file-check.ts';
+import { checkFile } from '../../../src/stores/sqlite/database-file.ts';
 import { sqliteStore } from '../../../src/stores/sqlite/index.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import { temporaryFolder } from '../../sqlite/support/folder.ts';

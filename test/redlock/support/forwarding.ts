@@ -15,6 +15,7 @@ export function changed(node: RedlockNode, calls: Partial<RedlockNode>): Redlock
     evict: (claim, signal) => node.evict(claim, signal),
     watch: (target, wake) => node.watch(target, wake),
     read: (name, signal) => node.read(name, signal),
+    reach: (signal) => node.reach(signal),
     list: (prefix, signal) => node.list(prefix, signal),
     close: () => node.close(),
     ...calls,

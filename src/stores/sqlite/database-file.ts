@@ -8,8 +8,11 @@ import {
   statfsSync,
   statSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
-import { StoreError } from '../../errors.ts';
+import { dirname, resolve } from 'node:path';
+import { InvalidArgumentError, StoreError } from '../../errors.ts';
+import { findLibrary, isDatabase, libraryOf, type SqliteDatabase } from './client-library.ts';
+import { Connection } from './connection.ts';
+import type { Host } from './host-clock.ts';
 
 /** File systems whose locks or shared memory do not reach every process, by their number on Linux. */
 const NETWORK: ReadonlyMap<number, string> = new Map([
@@ -31,6 +34,44 @@ const NETWORK: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
+ * Where the claims are (`null`: in memory), and how to get there. A given database tells which library
+ * to use and which file to open. One in memory is used itself.
+ */
+export function sourceOf(source: string | SqliteDatabase, host: Host) {
+  const isPath = typeof source === 'string';
+  if (!isPath && !isDatabase(source))
+    throw new InvalidArgumentError('pathOrDatabase', 'must be a path or a SQLite database');
+  if (source === '') throw new InvalidArgumentError('pathOrDatabase', 'must not be empty');
+  const open = isPath ? findLibrary() : libraryOf(source);
+  const path = isPath ? fileAt(source) : fileOf(source);
+  const lent = isPath || path !== null ? null : source;
+  const connect = (): Connection => {
+    if (path !== null) checkFile(path);
+    return new Connection(open, path, host, lent);
+  };
+  return { path, connect };
+}
+
+function fileAt(path: string): string | null {
+  return path === ':memory:' ? null : linkedFrom(resolve(path));
+}
+
+function fileOf(database: SqliteDatabase): string | null {
+  const [main] = database.prepare('PRAGMA database_list').all() as { file: string }[];
+  return main?.file || null;
+}
+
+/** SQLite keeps its log beside the file itself, not beside a symbolic link to it. */
+function linkedFrom(path: string, hops = 40): string {
+  try {
+    return hops === 0 ? path : linkedFrom(resolve(realpathSync(dirname(path)), readlinkSync(path)), hops - 1);
+  } catch {
+    // No link, or nothing yet.
+    return path;
+  }
+}
+
+/**
  * Finds before the first write what would otherwise fail late or not at all: on a network file system,
  * or through two hard links, two processes could both hold a lock. Throws a `StoreError` that had no
  * effect.
@@ -41,8 +82,8 @@ export function checkFile(path: string, typeOf: (folder: string) => number = fil
 }
 
 function networkProblem(path: string, typeOf: (folder: string) => number): string | null {
-  const network = networkFileSystem(dirname(path), typeOf);
-  if (network === null) return null;
+  const network = NETWORK.get(typeOf(dirname(path)));
+  if (network === undefined) return null;
   return (
     `it is on a network file system (${network}), where locks cannot be trusted; ` +
     'use a local disk, or a server'
@@ -50,17 +91,15 @@ function networkProblem(path: string, typeOf: (folder: string) => number): strin
 }
 
 /** The name of the network file system that a folder is on; `null` for a local one. */
-export function networkFileSystem(
-  folder: string,
-  typeOf: (folder: string) => number = fileSystemType,
-): string | null {
-  return NETWORK.get(typeOf(folder)) ?? null;
+export function networkFileSystem(folder: string): string | null {
+  return NETWORK.get(fileSystemType(folder)) ?? null;
 }
 
 /** Why this user cannot use the file, or not safely; `null` when nothing is wrong. */
 export function fileProblem(path: string): string | null {
   const folder = dirname(path);
-  if (!isFolder(folder)) return `the folder ${folder} does not exist`;
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (!isFolder) return `the folder ${folder} does not exist`;
   // SQLite writes its log there, and this store its notification files.
   if (!isWritable(folder)) return `this user may not write to the folder ${folder}`;
   const file = statSync(path, { throwIfNoEntry: false });
@@ -68,10 +107,6 @@ export function fileProblem(path: string): string | null {
   // SQLite keeps its log beside the name that was opened: two names have two logs, and two holders.
   if (file.nlink > 1) return 'the file has more than one hard link; remove the others';
   return isWritable(path) ? null : 'this user may not write to the file';
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /**
@@ -93,13 +128,13 @@ function strandedProblem(path: string): string | null {
 /** Linux only; elsewhere nothing is known. */
 function openFiles(): string[] {
   try {
-    return readdirSync('/proc/self/fd').map(fileOf);
+    return readdirSync('/proc/self/fd').map(openFile);
   } catch {
     return [];
   }
 }
 
-function fileOf(descriptor: string): string {
+function openFile(descriptor: string): string {
   try {
     return readlinkSync(`/proc/self/fd/${descriptor}`);
   } catch {
