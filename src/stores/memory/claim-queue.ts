@@ -3,18 +3,27 @@ import { fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode, Waiter } from '../../store/store.ts';
 import { type Linked, LinkedList } from '../../util/linked-list.ts';
 
-/** A claim in a queue. */
-export interface MemoryClaim extends Linked<MemoryClaim> {
+export class MemoryClaim implements Linked<MemoryClaim> {
   readonly id: string;
   readonly mode: Mode;
   ttlMs: number;
   note: string;
-  expiresAtMs: number;
+  expiresAtMs = 0;
   /** Set when granted. */
-  fence: bigint | null;
-  grantedAtMs: number;
+  fence: bigint | null = null;
+  grantedAtMs = 0;
   /** Set while the claim waits. */
-  waiter: Waiter | null;
+  waiter: Waiter | null = null;
+  previous: MemoryClaim | null = null;
+  next: MemoryClaim | null = null;
+  isLinked = false;
+
+  constructor({ id, mode, ttlMs, note }: ClaimRequest) {
+    this.id = id;
+    this.mode = mode;
+    this.ttlMs = ttlMs;
+    this.note = note;
+  }
 }
 
 /**
@@ -35,7 +44,6 @@ export class ClaimQueue {
     return this.#byId.size === 0;
   }
 
-  /** The mode of the claims that are here. */
   get mode(): Mode | null {
     return (this.held.first ?? this.waiting.first)?.mode ?? null;
   }
@@ -50,23 +58,11 @@ export class ClaimQueue {
     return this.#byId.get(id);
   }
 
-  add({ id, mode, ttlMs, note }: ClaimRequest, nowMs: number): MemoryClaim {
-    const claim: MemoryClaim = {
-      id,
-      mode,
-      ttlMs,
-      note,
-      expiresAtMs: 0,
-      fence: null,
-      grantedAtMs: 0,
-      waiter: null,
-      previous: null,
-      next: null,
-      isLinked: false,
-    };
-    this.#byId.set(id, claim);
+  add(request: ClaimRequest, nowMs: number): MemoryClaim {
+    const claim = new MemoryClaim(request);
+    this.#byId.set(claim.id, claim);
     this.waiting.push(claim);
-    this.keep(claim, ttlMs, nowMs);
+    this.keep(claim, claim.ttlMs, nowMs);
     return claim;
   }
 

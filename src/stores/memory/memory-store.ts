@@ -1,6 +1,5 @@
 import { checkKeys } from '../../checks.ts';
-import type { Clock } from '../../clock.ts';
-import { systemClock } from '../../clock.ts';
+import { type Clock, systemClock } from '../../clock.ts';
 import { ModeMismatchError, QueueFullError } from '../../errors.ts';
 import { DEFAULTS } from '../../options.ts';
 import type { Finding } from '../../store/finding.ts';
@@ -202,15 +201,11 @@ class MemoryStore implements Store {
   }
 }
 
-function describe(claim: MemoryClaim, now: number): StoredClaim {
-  const granted = claim.fence !== null;
-  return {
-    id: claim.id,
-    granted,
-    mode: claim.mode,
-    fence: claim.fence,
-    heldForMs: granted ? now - claim.grantedAtMs : null,
-    expiresInMs: claim.expiresAtMs - now,
-    note: claim.note,
-  };
+function describe(
+  { id, mode, fence, note, grantedAtMs, expiresAtMs }: MemoryClaim,
+  now: number,
+): StoredClaim {
+  const granted = fence !== null;
+  const heldForMs = granted ? now - grantedAtMs : null;
+  return { id, granted, mode, fence, heldForMs, expiresInMs: expiresAtMs - now, note };
 }
