@@ -8,7 +8,7 @@ import {
   claimOperation,
   type Operation,
   statementOf,
-} from '../../src/stores/postgres/lease-statement.ts';
+} from '../../src/stores/postgres/lease-batch.ts';
 import { Schema } from '../../src/stores/postgres/schema.ts';
 import { alternate, middle, report } from '../redis/measure.ts';
 

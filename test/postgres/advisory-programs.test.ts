@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { OURS } from '../../src/stores/postgres/advisory/key-parameters.ts';
+import { OURS } from '../../src/stores/postgres/advisory/lock-key.ts';
 import { outputOf } from '../support/process/close-and-exit.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
 

@@ -9,12 +9,10 @@ export interface Mysql2 {
 export const MYSQL2: ClientLibrary<Mysql2> = {
   name: 'mysql2',
   async load() {
-    let loaded: unknown;
     try {
-      loaded = require('mysql2');
+      return exportsWith<Mysql2>('createConnection', require('mysql2'));
     } catch {
-      loaded = await importInstalled('mysql2');
+      return exportsWith<Mysql2>('createConnection', await importInstalled('mysql2'));
     }
-    return exportsWith<Mysql2>('createConnection', loaded);
   },
 };

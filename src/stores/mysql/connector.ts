@@ -33,9 +33,7 @@ const OURS = {
   trace: false,
 };
 
-/**
- * Makes connections like those of this pool. Throws `InvalidArgumentError` for a value that is none.
- */
+/** Makes connections like those of this pool. Throws `InvalidArgumentError` for other values. */
 export function connectorOf(pool: MysqlPool): Connector {
   // The pool of `mysql2/promise` has the other one inside.
   const inner = ((pool as MysqlPool | null)?.pool ?? pool) as {

@@ -5,10 +5,10 @@
 import { checkKeys } from '../../checks.ts';
 import type { Store } from '../../store/store.ts';
 import { connectorOf, type MysqlPool } from './connector.ts';
-import { leaseStore, type MysqlStoreOptions } from './mysql-store.ts';
+import { leaseStore, type MysqlStoreOptions } from './mysql-server.ts';
 
 export type { MysqlPool } from './connector.ts';
-export type { MysqlStoreOptions } from './mysql-store.ts';
+export type { MysqlStoreOptions } from './mysql-server.ts';
 
 /**
  * Leases in tables of their own, in MySQL 8 or in MariaDB 10.6 or newer. The pool stays yours: its

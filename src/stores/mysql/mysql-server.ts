@@ -1,20 +1,55 @@
-import type { Clock } from '../../clock.ts';
+import { checkCount } from '../../checks.ts';
+import { type Clock, systemClock } from '../../clock.ts';
 import type { DiagnoseContext, Finding } from '../../store/finding.ts';
-import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome, StoredClaim } from '../../store/store.ts';
-import type { PruneTimer } from '../shared/prune-timer.ts';
-import { TABLE_RETRY } from '../shared/retry-after.ts';
 import type {
-  ClaimAnswer,
-  QueueServer,
-  QueueSubscription,
-  ReleaseAnswer,
-  ReleaseRequest,
-  SubscriptionEvents,
+  ClaimRef,
+  ClaimRequest,
+  RenewChange,
+  RenewOutcome,
+  Store,
+  StoredClaim,
+} from '../../store/store.ts';
+import type { PruneTimer } from '../shared/prune-timer.ts';
+import { queueMaxOf } from '../shared/queue-max.ts';
+import { TABLE_RETRY } from '../shared/retry-after.ts';
+import {
+  type ClaimAnswer,
+  type QueueServer,
+  type QueueSubscription,
+  type ReleaseAnswer,
+  type ReleaseRequest,
+  ServerQueueStore,
+  type SubscriptionEvents,
 } from '../shared/server-queue-store.ts';
 import { Claims, type Operation } from './claims.ts';
+import type { Connector } from './connection.ts';
 import { type DiagnosedStore, diagnose } from './diagnose.ts';
 import { listNames } from './inspect.ts';
 import { pruneTimer } from './pruner.ts';
+import { Schema } from './schema.ts';
+
+/** What of a MySQL store can be set. Programs that share locks must agree on the prefix. */
+export interface MysqlStoreOptions {
+  /** What the names of its tables begin with: 1 to 40 of a-z, 0-9 and _. Default `holdfast_`. */
+  readonly prefix?: string | undefined;
+  /**
+   * Make them, or bring them up to date, when they are missing. Default true. False: for teams that
+   * run what `holdfast migrations` prints.
+   */
+  readonly migrate?: boolean | undefined;
+  /** How many connections the statements go over at most. Default 2. */
+  readonly connections?: number | undefined;
+  /** How many claims may wait for one lock. Default 10,000. */
+  readonly queueMax?: number | undefined;
+  /** For tests. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Throws `InvalidArgumentError` for an option that cannot be used. */
+export function leaseStore(connector: Connector, options: MysqlStoreOptions): Store {
+  const { clock = systemClock } = options;
+  return new ServerQueueStore(new MysqlServer(connector, clock, options), clock);
+}
 
 /**
  * The queues are rows of the table `holdfast_locks` of `migrations/`. `RowQueue` applies the
@@ -32,10 +67,12 @@ export class MysqlServer implements QueueServer {
   readonly #claims: Claims;
   readonly #pruning: PruneTimer;
 
-  constructor(clock: Clock, diagnosed: DiagnosedStore, queueMax: number) {
-    this.#diagnosed = diagnosed;
-    this.#queueMax = queueMax;
-    this.#claims = new Claims(clock, diagnosed, () => this.#pruning.onNewRow());
+  constructor(connector: Connector, clock: Clock, options: MysqlStoreOptions) {
+    const schema = new Schema(options.prefix, options.migrate);
+    const connections = checkCount('connections', options.connections ?? 2, 1, 16);
+    this.#diagnosed = { connector, schema, connections };
+    this.#queueMax = queueMaxOf(options);
+    this.#claims = new Claims(clock, this.#diagnosed, () => this.#pruning.onNewRow());
     this.#pruning = pruneTimer(clock, this.#claims);
   }
 

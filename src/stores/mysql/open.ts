@@ -3,7 +3,7 @@ import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
 import { parseQuery, parseUser, splitQuery, unescaped } from '../shared/url.ts';
 import { connectorFrom, load } from './connector.ts';
-import { leaseStore } from './mysql-store.ts';
+import { leaseStore } from './mysql-server.ts';
 
 /** `ssl=true` encrypts and checks the server's certificate; `ssl=unchecked` only encrypts. */
 const KNOWN = ['prefix', 'ssl', 'socket'];

@@ -45,7 +45,6 @@ export class Poller implements QueueSubscription {
     for (const { timer } of this.#polled.values()) timer.cancel();
   }
 
-  /** The row of a lock with a waiter in this store, as it was last read. */
   rowOf(name: string): LockRow | undefined {
     return this.#polled.get(name)?.row;
   }

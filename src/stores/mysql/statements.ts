@@ -26,10 +26,7 @@ const NAMED = `JSON_TABLE(?, '$[*]' COLUMNS (
     version BIGINT PATH '$[1]' ERROR ON ERROR
   )) n`;
 
-/**
- * Gives one row for each of these names. The queue is left out where the
- * version is the one that is known already.
- */
+/** One row for each name. The queue is left out where the version is the one that is known. */
 const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
     l.ttl_ms, l.note, IF(l.version <=> n.version, NULL, l.queue)
   FROM holdfast_floor f

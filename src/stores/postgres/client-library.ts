@@ -15,13 +15,11 @@ export type PostgresJsLibrary = PostgresJsFactory & ((url: string) => PostgresJs
 export const PG: ClientLibrary<Pg> = {
   name: 'pg',
   async load() {
-    let loaded: unknown;
     try {
-      loaded = await import('pg');
+      return exportsWith<Pg>('Client', await import('pg'));
     } catch {
-      loaded = await importInstalled('pg');
+      return exportsWith<Pg>('Client', await importInstalled('pg'));
     }
-    return exportsWith<Pg>('Client', loaded);
   },
 };
 

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { firstInstalled } from '../shared/client-library.ts';
 import { PG, type Pg, POSTGRES_JS, type PostgresJsLibrary } from './client-library.ts';
-import type { ConnectionFactory } from './driver-connection.ts';
+import type { ConnectionFactory } from './connection.ts';
 import { type PgClient, type PgClientClass, PgDriver, type PgPool } from './pg-driver.ts';
 import { type PostgresJs, PostgresJsDriver } from './postgres-js-driver.ts';
 
@@ -40,5 +40,5 @@ export async function connectionFactoryFromUrl(url: string): Promise<ConnectionF
     return (events) => new PgDriver(library.Client, settings, events);
   }
   const { options } = library(url);
-  return (events) => new PostgresJsDriver(options, events, async () => library);
+  return (events) => new PostgresJsDriver(options, events);
 }

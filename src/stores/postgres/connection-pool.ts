@@ -1,16 +1,6 @@
-import type { Clock } from '../../clock.ts';
-import { ConnectionPool } from '../shared/connection-pool.ts';
-import { Connection } from './connection.ts';
-import type { ConnectionFactory } from './driver-connection.ts';
+import { ConnectionPool, type ConnectionPoolOptions } from '../shared/connection-pool.ts';
+import { Connection, type ConnectionFactory } from './connection.ts';
 import { failureOf } from './failure.ts';
-import type { Schema } from './schema.ts';
-
-export interface LeasePoolOptions {
-  readonly clock: Clock;
-  readonly schema: Schema;
-  /** The most connections at once. */
-  readonly max: number;
-}
 
 /**
  * The settings of a direct connection. Plans stay right when a small table has grown. Each statement
@@ -27,12 +17,11 @@ const SET_UP = `SELECT
 /** Connections that are set up, to a schema that is migrated. */
 export function leasePool(
   factory: ConnectionFactory,
-  { clock, schema, max }: LeasePoolOptions,
+  options: Pick<ConnectionPoolOptions<Connection>, 'clock' | 'schema' | 'max'>,
 ): ConnectionPool<Connection> {
+  const { clock } = options;
   return new ConnectionPool({
-    clock,
-    max,
-    schema,
+    ...options,
     connect: (onClose, signal) => Connection.open(factory, { clock, onClose, signal }),
     setUp: async (connection) => {
       if (connection.isDirect) await connection.run({ text: SET_UP });

@@ -1,16 +1,42 @@
 import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
-import { LimitedConnection, type OpenLimits, STATEMENT_MS } from '../shared/limited-connection.ts';
-import type {
-  ConnectionFactory,
-  DriverConnection,
-  DriverEvents,
-  Row,
-  Statement,
-} from './driver-connection.ts';
+import {
+  LimitedConnection,
+  type LimitedDriver,
+  type OpenLimits,
+  STATEMENT_MS,
+} from '../shared/limited-connection.ts';
 import { failures } from './failure.ts';
 
 export const VERSION_MIN = 12;
+
+/** Every statement selects columns of type text. */
+export type Row = readonly (string | null)[];
+
+export interface Statement {
+  readonly text: string;
+  readonly values?: readonly (string | null)[] | undefined;
+  /** The statement is prepared under this name, unless there may be a pooler. */
+  readonly name?: string | undefined;
+}
+
+export interface DriverEvents {
+  onNotification(channel: string, payload: string): void;
+  /** The connection has ended. It may be called again, and after `close` or `destroy`. */
+  onClose(): void;
+}
+
+/** One connection of a client library. It is opened once, and never reconnects. */
+export interface DriverConnection extends LimitedDriver {
+  /** As the library received it: a pooler sends its own. Known after the first statement. */
+  readonly processId: number | null;
+  connect(): Promise<void>;
+  /** One at a time. Without values, the text may have several statements; ignore the result then. */
+  run(statement: Statement): Promise<readonly Row[]>;
+}
+
+/** Creates a connection with the settings of the user's pool or URL. */
+export type ConnectionFactory = (events: DriverEvents) => DriverConnection;
 
 /** `onClose`: the connection has ended by itself. */
 export interface ConnectionOptions extends Partial<DriverEvents>, OpenLimits {
@@ -19,12 +45,8 @@ export interface ConnectionOptions extends Partial<DriverEvents>, OpenLimits {
   readonly anyServer?: boolean | undefined;
 }
 
-/**
- * One connection that only this store uses. It ends when it breaks or when a statement takes too
- * long, and is never opened again.
- */
 export class Connection extends LimitedConnection<DriverConnection> {
-  /** The id of the server process, as the server reports it. */
+  /** The id of the server process, as a statement finds it. */
   backendId = 0;
   /** Without a pooler, settings, prepared statements and LISTEN stay with this connection. */
   isDirect = false;
@@ -41,10 +63,7 @@ export class Connection extends LimitedConnection<DriverConnection> {
     return await connection.opened(() => connection.#handshake(options.anyServer === true), options);
   }
 
-  /**
-   * Runs one statement. The caller waits for the answer before it runs the next one. After `limitMs`
-   * the connection is destroyed; `null`: the caller limits the time itself.
-   */
+  /** One at a time. After `limitMs` the connection is destroyed. `null`: the caller limits it. */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
     if (!this.isOpen) return this.refused();
     const { text, values } = statement;
@@ -67,4 +86,15 @@ export class Connection extends LimitedConnection<DriverConnection> {
     }
     if (isStandby === 'true') throw new Error('this server is a standby and can only be read');
   }
+}
+
+/**
+ * An array in PostgreSQL's text format, because client libraries write arrays differently. A quoted
+ * number is a number too, where the server expects one.
+ */
+export function arrayOf(values: readonly (string | number | null)[]): string {
+  const texts = values.map((each) =>
+    typeof each === 'string' ? `"${each.replace(/["\\]/g, '\\$&')}"` : `${each}`,
+  );
+  return `{${texts.join()}}`;
 }

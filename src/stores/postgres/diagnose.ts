@@ -8,8 +8,7 @@ import {
 } from '../../store/finding.ts';
 import { onAbort } from '../../util/abort.ts';
 import { type ConnectionLimit, judgeConnections } from '../shared/connection-limits.ts';
-import { Connection } from './connection.ts';
-import type { ConnectionFactory } from './driver-connection.ts';
+import { Connection, type ConnectionFactory } from './connection.ts';
 import { sharesBackends } from './pooler.ts';
 import type { Schema } from './schema.ts';
 import { checkMigrations, checkPrivileges, findTables } from './schema-checks.ts';
@@ -34,8 +33,8 @@ export interface DiagnosedStore {
   readonly factory: ConnectionFactory;
   /** How many connections one process needs. */
   readonly connections: number;
-  /** The tables of a lease store; `null`: an advisory store. */
-  readonly tables: { readonly schema: Schema; readonly migrates: boolean } | null;
+  /** Of a lease store; `null`: an advisory store. */
+  readonly schema: Schema | null;
 }
 
 const SETTINGS = [
@@ -92,12 +91,12 @@ export async function diagnose(store: DiagnosedStore, context: DiagnoseContext):
 }
 
 async function checksOf(
-  { tables, connections }: DiagnosedStore,
+  { schema, connections }: DiagnosedStore,
   context: DiagnoseContext,
   connection: Connection,
   open: () => Promise<Connection>,
 ): Promise<readonly Check[]> {
-  const isLease = tables !== null;
+  const isLease = schema !== null;
   const facts = await readFacts(connection, isLease);
   const one = async (text: string): Promise<readonly (string | null)[]> =>
     (await connection.run({ text }))[0] ?? [];
@@ -119,22 +118,22 @@ async function checksOf(
       run: () => checkClock(context, async () => Number((await one(READ_CLOCK))[0])),
     },
   ];
-  if (tables === null) {
+  if (schema === null) {
     const count = async (): Promise<Verdict> => judgeLockTable(facts, Number((await one(COUNT_LOCKS))[0]));
     return [...inBoth, { check: 'postgres-lock-table', run: count }];
   }
-  const found = await findTables(connection, tables.schema);
+  const found = await findTables(connection, schema);
   const checks: Check[] = [
     ...inBoth,
     { check: 'postgres-durability', run: () => judgeDurability(facts) },
     { check: 'postgres-synchronous-commit', run: () => judgeSynchronousCommit(facts) },
     { check: 'postgres-timeouts', run: () => judgeTimeouts(facts) },
     { check: 'postgres-encoding', run: () => judgeEncoding(facts) },
-    { check: 'postgres-migrations', run: () => checkMigrations(connection, tables, found) },
+    { check: 'postgres-migrations', run: () => checkMigrations(connection, schema, found) },
   ];
   // Of tables that the store creates later, it has every privilege.
   if (found.hasMigrations)
-    checks.push({ check: 'postgres-privileges', run: () => checkPrivileges(connection, tables, found) });
+    checks.push({ check: 'postgres-privileges', run: () => checkPrivileges(connection, schema, found) });
   return checks;
 }
 

@@ -12,7 +12,7 @@ const ENDED = /^(57P0[124]|57P05|08|XX)/;
 /** Data, a constraint or a limit: one operation has failed, and the others were undone with it. */
 const ONE_FAILED = /^(22|23|54)/;
 /** The schema, a table or a function does not exist. */
-const MISSING = new Set(['3F000', '42P01', '42883']);
+export const MISSING: ReadonlySet<string> = new Set(['3F000', '42P01', '42883']);
 /** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
 const TRY_AGAIN = new Set(['40001', '40P01']);
 const DENIED = new Set(['42501']);
@@ -23,20 +23,18 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left',
 };
 
-export function sqlStateOf(error: unknown): string | null {
+function sqlStateOf(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' && SQLSTATE.test(code) ? code : null;
 }
 
 /** The SQLSTATE of an error or of its causes: some query builders wrap the library's error. */
 export function stateIn(error: unknown): string | null {
-  for (
-    let each = error, depth = 0;
-    depth < 4;
-    each = (each as { cause?: unknown } | null)?.cause, depth += 1
-  ) {
+  let each = error;
+  for (let depth = 0; depth < 4; depth += 1) {
     const state = sqlStateOf(each);
     if (state !== null) return state;
+    each = (each as { cause?: unknown } | null)?.cause;
   }
   return null;
 }

@@ -1,7 +1,7 @@
 import { checkKeys } from '../../checks.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { assertNotStale, checkFence } from '../../fence/fence-gate.ts';
-import { stateIn } from './failure.ts';
+import { MISSING, stateIn } from './failure.ts';
 import { assertTransaction, checkQueryable, type Queryable, rowsOf } from './queryable.ts';
 import { Schema } from './schema.ts';
 
@@ -10,9 +10,6 @@ export interface PostgresFenceOptions {
   /** The schema with the tables of Holdfast. Default `holdfast`. */
   readonly schema?: string | undefined;
 }
-
-/** `undefined_table`, `undefined_function`, `invalid_schema_name`. */
-const NOT_THERE = new Set(['42P01', '42883', '3F000']);
 
 /** Checks and binds fences inside a transaction. */
 export class Fences {
@@ -39,7 +36,7 @@ export class Fences {
 
   async #installed<T>(work: Promise<T>): Promise<T> {
     return await work.catch((error: unknown) => {
-      if (!NOT_THERE.has(stateIn(error) ?? '')) throw error;
+      if (!MISSING.has(stateIn(error) ?? '')) throw error;
       throw new UnsupportedError(
         `The fences of Holdfast are not in schema ${this.#schema.name}: ` +
           'run what "holdfast migrations" prints',

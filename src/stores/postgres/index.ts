@@ -7,7 +7,7 @@ export { type PostgresAdvisoryStoreOptions, postgresAdvisoryStore } from './advi
 export type { PostgresPool } from './connection-factory.ts';
 export { bindFence, type PostgresFenceOptions } from './fence.ts';
 export type { Key } from './key.ts';
-export { type PostgresLeaseOptions, postgresLeaseStore } from './lease-store.ts';
+export { type PostgresLeaseOptions, postgresLeaseStore } from './lease-server.ts';
 export type { PgClient, PgPool } from './pg-driver.ts';
 export type { PostgresJs } from './postgres-js-driver.ts';
 export type { PostgresJsTransaction, Queryable, QueryRunner } from './queryable.ts';

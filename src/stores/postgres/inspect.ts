@@ -4,8 +4,6 @@ import type { LeaseBatch } from './lease-batch.ts';
 
 /** How many names one statement reads. */
 const PAGE = 1_000;
-/** How often `observe` is tried while the lock's row is busy. */
-const OBSERVE_TRIES = 20;
 
 export async function readClaims(
   batch: LeaseBatch,
@@ -15,23 +13,18 @@ export async function readClaims(
   const columns = ['id', 'granted', 'count', 'permits', 'fence', 'held_for_ms', 'expires_in_ms', 'note'];
   const text = `SELECT ${columns.map((column) => `${column}::text`).join(', ')} FROM holdfast.read($1)`;
   const rows = await batch.add({ text, values: [name] }, signal);
-  return rows.map(
-    ([id = null, granted = null, count, permits, fence = null, held = null, expires, note]) => ({
-      id: id ?? '',
-      granted: granted === 'true',
-      mode: modeOf({ count: Number(count), of: Number(permits) }),
-      fence: fence === null ? null : BigInt(fence),
-      heldForMs: held === null ? null : Number(held),
-      expiresInMs: Number(expires),
-      note: note ?? '',
-    }),
-  );
+  return rows.map(([id, granted, count, permits, fence = null, held = null, expires, note]) => ({
+    id: id ?? '',
+    granted: granted === 'true',
+    mode: modeOf({ count: Number(count), of: Number(permits) }),
+    fence: fence === null ? null : BigInt(fence),
+    heldForMs: held === null ? null : Number(held),
+    expiresInMs: Number(expires),
+    note: note ?? '',
+  }));
 }
 
-/**
- * The names of locks that begin with the prefix, each once. A lock that is created or deleted
- * meanwhile may be missed.
- */
+/** Each name once. A lock that is created or deleted meanwhile may be missed. */
 export async function* listNames(
   batch: LeaseBatch,
   prefix: string,
@@ -44,19 +37,5 @@ export async function* listNames(
     for (const [name] of rows) yield name ?? '';
     if (rows.length < PAGE) return;
     after = rows.at(-1)?.[0] ?? '';
-  }
-}
-
-/** Asks the server to notify every change of a lock on this channel for `forMs`; 0 ends that. */
-export async function observe(
-  batch: LeaseBatch,
-  name: string,
-  channel: string,
-  forMs: number,
-): Promise<void> {
-  const text = 'SELECT holdfast.observe($1, $2, $3)::text';
-  for (let tries = 0; tries < OBSERVE_TRIES; tries += 1) {
-    const [row] = await batch.add({ text, values: [name, channel, `${forMs}`] });
-    if (row?.[0] === 'true') return;
   }
 }

@@ -9,13 +9,11 @@ export type Key = string | bigint | { readonly classId: number; readonly objectI
 
 const INT4_MIN = -(2 ** 31);
 const INT4_MAX = 2 ** 31 - 1;
-const INT8_MIN = -(2n ** 63n);
-const INT8_MAX = 2n ** 63n - 1n;
 
 export function checkKey(key: Key): Key {
   if (typeof key === 'string') return checkName(key, 'key');
   if (typeof key === 'bigint') {
-    if (key < INT8_MIN || key > INT8_MAX)
+    if (key !== BigInt.asIntN(64, key))
       throw new InvalidArgumentError('key', 'must fit into 64 bits, with its sign');
     return key;
   }

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../clock.ts';
 import { between } from '../shared/retry-after.ts';
 import type { QueueSubscription, SubscriptionEvents } from '../shared/server-queue-store.ts';
 import { Subscription } from '../shared/subscription.ts';
-import type { ConnectionFactory } from './driver-connection.ts';
+import type { ConnectionFactory } from './connection.ts';
 import { ListeningConnection } from './listening-connection.ts';
 
 const RETRY_MS = { min: 100, max: 5_000 };
@@ -17,18 +17,18 @@ export class LeaseSubscription implements QueueSubscription {
   /** The channel of this store. No other store uses it. */
   readonly channel: string;
   events: SubscriptionEvents | null = null;
+  /** LISTEN does not work: a pooler shares connections between transactions. */
+  isPolling = false;
   readonly #clock: Clock;
   readonly #subscription: Subscription<string>;
   #connection: ListeningConnection | null = null;
-  #isPolling = false;
   #isClosed = false;
   #pollTimer: Timer | null = null;
 
   constructor(factory: ConnectionFactory, clock: Clock) {
-    const channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
-    this.channel = channel;
+    this.channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
     this.#clock = clock;
-    this.#subscription = new Subscription<string>({
+    this.#subscription = new Subscription({
       clock,
       retryMs: RETRY_MS,
       heartbeatMs: HEARTBEAT_MS,
@@ -38,7 +38,7 @@ export class LeaseSubscription implements QueueSubscription {
           if (isForGood === true) this.#startPolling();
           events.onEnd(isForGood);
         };
-        this.#connection = new ListeningConnection(factory, clock, channel, { ...events, onEnd });
+        this.#connection = new ListeningConnection(factory, clock, this.channel, { ...events, onEnd });
         return this.#connection;
       },
       isWanted: () => this.events?.isWanted() === true,
@@ -52,11 +52,6 @@ export class LeaseSubscription implements QueueSubscription {
     return this.#subscription.isUp;
   }
 
-  /** LISTEN does not work: a pooler shares connections between transactions. */
-  get isPolling(): boolean {
-    return this.#isPolling;
-  }
-
   /** Without a pooler, which could keep a notification to itself. */
   get isDirect(): boolean {
     return this.#connection?.isDirect === true;
@@ -64,7 +59,7 @@ export class LeaseSubscription implements QueueSubscription {
 
   async start(): Promise<void> {
     await this.#subscription.start();
-    if (this.#isPolling) this.#poll();
+    if (this.isPolling) this.#poll();
   }
 
   async close(): Promise<void> {
@@ -74,7 +69,7 @@ export class LeaseSubscription implements QueueSubscription {
   }
 
   #startPolling(): void {
-    this.#isPolling = true;
+    this.isPolling = true;
     this.#poll();
     // Observers that are registered already are polled from now on.
     this.events?.onGap();
@@ -106,7 +101,7 @@ export class LeaseSubscription implements QueueSubscription {
 
 let hasWarned = false;
 
-/** Once in a process. Stores do not log: an application can hear this, print it or suppress it. */
+/** Once in a process. Stores do not log: the application decides what becomes of a warning. */
 function warnOfPolling(): void {
   if (hasWarned) return;
   hasWarned = true;

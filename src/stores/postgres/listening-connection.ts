@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import type { ConnectionEvents, SubscribedConnection } from '../shared/subscription.ts';
-import { Connection } from './connection.ts';
-import type { ConnectionFactory } from './driver-connection.ts';
+import { Connection, type ConnectionFactory } from './connection.ts';
 import { backendOf, sharesBackends } from './pooler.ts';
 
 /**
@@ -18,6 +17,7 @@ export const EVICTIONS = 'holdfast_evicted';
 
 /** One connection that listens to a channel and to evictions. Without LISTEN it ends for good. */
 export class ListeningConnection implements SubscribedConnection {
+  isDirect = false;
   readonly #factory: ConnectionFactory;
   readonly #clock: Clock;
   readonly #channel: string;
@@ -34,11 +34,6 @@ export class ListeningConnection implements SubscribedConnection {
     void this.#open();
   }
 
-  /** Without a pooler, which could keep a notification to itself. */
-  get isDirect(): boolean {
-    return this.#connection?.isDirect === true;
-  }
-
   async checkAlive(): Promise<void> {
     await this.#connection?.run({ text: 'SELECT' }, null);
   }
@@ -52,6 +47,7 @@ export class ListeningConnection implements SubscribedConnection {
     try {
       const connection = await this.#connect(() => this.#events.onEnd());
       this.#connection = connection;
+      this.isDirect = connection.isDirect;
       connection.setKeepAlive(false);
       if (!connection.isDirect && !(await this.#isHeardThroughPooler(connection))) this.#events.onEnd(true);
       else {

@@ -4,7 +4,7 @@ import type { Store } from '../../store/store.ts';
 import { checkParameters, parseQuery, splitQuery } from '../shared/url.ts';
 import { AdvisoryStore } from './advisory/advisory-store.ts';
 import { connectionFactoryFromUrl } from './connection-factory.ts';
-import { leaseStore } from './lease-store.ts';
+import { leaseStore } from './lease-server.ts';
 
 /**
  * A store in the PostgreSQL of a `postgres://` or `postgresql://` URL:

@@ -1,7 +1,8 @@
 import { connect, type Socket } from 'node:net';
 import { firstInstalled } from '../shared/client-library.ts';
+import { keepAliveBy } from '../shared/limited-connection.ts';
 import { POSTGRES_JS } from './client-library.ts';
-import type { DriverConnection, DriverEvents, Row, Statement } from './driver-connection.ts';
+import type { DriverConnection, DriverEvents, Row, Statement } from './connection.ts';
 
 /** The part of postgres.js that is read: its settings. */
 export interface PostgresJs {
@@ -33,31 +34,24 @@ export type PostgresJsFactory = (settings: object) => OwnSql;
 const PLAIN = { column: {}, value: {}, row: {} };
 
 export class PostgresJsDriver implements DriverConnection {
+  processId: number | null = null;
   readonly #events: DriverEvents;
   readonly #settings: Settings;
-  readonly #load: () => Promise<PostgresJsFactory>;
   #sql: OwnSql | null = null;
   #socket: Socket | null = null;
   #host = 0;
-  #processId: number | null = null;
   #isKept = true;
-  #isDestroyed = false;
   #isEnded = false;
 
-  constructor(settings: object, events: DriverEvents, load: () => Promise<PostgresJsFactory> = loadLibrary) {
+  constructor(settings: object, events: DriverEvents) {
     this.#settings = settings as Settings;
     this.#events = events;
-    this.#load = load;
-  }
-
-  get processId(): number | null {
-    return this.#processId;
   }
 
   async connect(): Promise<void> {
-    const postgres = await this.#load();
+    const { library } = await firstInstalled('A pool of postgres.js', [POSTGRES_JS]);
     // postgres.js reconnects with the next statement, so none is sent after `onclose`.
-    this.#sql = postgres({
+    this.#sql = library({
       ...this.#settings,
       ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
       ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
@@ -71,16 +65,15 @@ export class PostgresJsDriver implements DriverConnection {
   }
 
   async run({ text, values = [], name }: Statement): Promise<readonly Row[]> {
-    if (this.#sql === null || this.#isEnded || this.#isDestroyed) throw new Error('the connection is closed');
+    if (this.#sql === null || this.#isEnded) throw new Error('the connection is closed');
     const result = await this.#sql.unsafe(text, values, { prepare: name !== undefined }).values();
-    this.#processId = result.state?.pid ?? this.#processId;
+    this.processId = result.state?.pid ?? this.processId;
     return result;
   }
 
   setKeepAlive(isKept: boolean): void {
     this.#isKept = isKept;
-    if (isKept) this.#socket?.ref();
-    else this.#socket?.unref();
+    keepAliveBy(this.#socket ?? undefined, isKept);
   }
 
   async close(): Promise<void> {
@@ -88,7 +81,7 @@ export class PostgresJsDriver implements DriverConnection {
   }
 
   destroy(): void {
-    this.#isDestroyed = true;
+    this.#isEnded = true;
     this.#socket?.destroy();
     this.#sql?.end({ timeout: 0 }).catch(() => {});
   }
@@ -109,7 +102,7 @@ export class PostgresJsDriver implements DriverConnection {
     const socket = make === undefined || make === null ? connect(target) : await make(this.#settings);
     this.#socket = socket;
     Object.assign(socket, { host: host[at] });
-    if (this.#isDestroyed) socket.destroy();
+    if (this.#isEnded) socket.destroy();
     if (!this.#isKept) socket.unref();
     if (!socket.connecting) return socket;
     return await new Promise((resolve, reject) => {
@@ -122,8 +115,4 @@ export class PostgresJsDriver implements DriverConnection {
       });
     });
   }
-}
-
-async function loadLibrary(): Promise<PostgresJsFactory> {
-  return (await firstInstalled('A pool of postgres.js', [POSTGRES_JS])).library;
 }

@@ -14,11 +14,6 @@ export interface FoundTables {
   readonly mayReadMigrations: boolean;
 }
 
-interface Wanted {
-  readonly schema: Schema;
-  readonly migrates: boolean;
-}
-
 /** What a role needs that does not own the schema (`docs/stores/postgres.md`). */
 const NEEDED = [
   ['migrations', ['SELECT']],
@@ -58,10 +53,10 @@ export async function findTables(connection: Connection, { name }: Schema): Prom
 
 export async function checkMigrations(
   connection: Connection,
-  { schema, migrates }: Wanted,
+  schema: Schema,
   found: FoundTables,
 ): Promise<Verdict> {
-  const { newest } = schema;
+  const { newest, migrates } = schema;
   const advice = `Run the script that "holdfast migrations --schema ${schema.name}" prints.`;
   if (found.hasMigrations && !found.mayReadMigrations)
     return unknown(
@@ -86,7 +81,7 @@ export async function checkMigrations(
 
 export async function checkPrivileges(
   connection: Connection,
-  { schema }: Wanted,
+  schema: Schema,
   { schemaId, mayUse }: FoundTables,
 ): Promise<Verdict> {
   const missing = mayUse ? [] : [`USAGE on the schema ${schema.name}`];

@@ -1,7 +1,6 @@
 import { migrations } from '../../generated/postgres-migrations.ts';
 import { MIGRATE_MS, MigratedSchema, type Migration } from '../shared/migrated-schema.ts';
-import type { Connection } from './connection.ts';
-import type { Statement } from './driver-connection.ts';
+import type { Connection, Statement } from './connection.ts';
 import { failures } from './failure.ts';
 
 /**
@@ -16,9 +15,7 @@ type Call = 'claim' | 'renew' | 'release' | 'batch' | 'batchAnywhere';
 
 /** The schema in the user's database that has the tables and functions, and the SQL for it. */
 export class Schema extends MigratedSchema<Connection> {
-  /** Quoted, for SQL. */
   readonly quoted: string;
-  /** The statements that carry operations. */
   readonly calls: Readonly<Record<Call, Statement>>;
 
   constructor(name = 'holdfast', migrates = true) {
@@ -56,10 +53,7 @@ export class Schema extends MigratedSchema<Connection> {
     };
   }
 
-  /**
-   * Creates the schema, and the table of applied migrations, if they are missing. A user that may not
-   * create a schema can use an existing one.
-   */
+  /** For what is missing: a user that may not create a schema can use an existing one. */
   get creation(): string {
     const { quoted } = this;
     return `DO $$ BEGIN
@@ -94,6 +88,7 @@ END $migration$;
     );
     return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
   }
+
   async applied(connection: Connection): Promise<number> {
     const [found] = await connection.run({
       text: `SELECT (to_regclass('${this.quoted}.migrations') IS NOT NULL)::text`,

@@ -1,6 +1,6 @@
 import { fail, ok, unknown, type Verdict, warn } from '../../store/finding.ts';
 import { IDLE_MS } from '../shared/connection-pool.ts';
-import { roomFor } from './advisory/lock-table-limit.ts';
+import { roomFor } from './advisory/session.ts';
 import { VERSION_MIN } from './connection.ts';
 
 /** What the server reports about itself. Settings are those of this role. Times are milliseconds. */

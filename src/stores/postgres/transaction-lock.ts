@@ -181,7 +181,6 @@ const KEYS = `SELECT DISTINCT each->'pair' IS NOT NULL AS is_pair,
 
 const LOW_BITS = '& 4294967295';
 
-/** The sessions that hold one of the keys. */
 const HOLDERS = `SELECT coalesce(jsonb_agg(holder), '[]') FROM (
   SELECT l.pid, bool_or(l.mode = 'ExclusiveLock') AS exclusive, max(a.application_name) AS application
   FROM (${KEYS}) AS k JOIN pg_locks AS l

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/index.ts';
 import { mysqlStore } from '../../../src/stores/mysql/index.ts';
-import { leaseStore } from '../../../src/stores/mysql/mysql-store.ts';
+import { leaseStore } from '../../../src/stores/mysql/mysql-server.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { isStoreError } from '../../../src/util/error-code.ts';
 import { request } from '../../mysql/support/lease-stage.ts';

@@ -7,8 +7,8 @@ import {
   AdvisoryStore,
   postgresAdvisoryStore,
 } from '../../../src/stores/postgres/advisory/advisory-store.ts';
+import type { ConnectionFactory, Statement } from '../../../src/stores/postgres/connection.ts';
 import { connectionFactoryFromUrl } from '../../../src/stores/postgres/connection-factory.ts';
-import type { ConnectionFactory, Statement } from '../../../src/stores/postgres/driver-connection.ts';
 import { request } from '../../../src/testing/store-case.ts';
 import { type FaultProxy, startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { AdvisoryStage } from '../../postgres/support/advisory-stage.ts';

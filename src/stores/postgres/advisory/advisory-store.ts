@@ -1,6 +1,6 @@
 import { checkKeys } from '../../../checks.ts';
 import { ownerOf } from '../../../claim-id.ts';
-import { type Clock, systemClock } from '../../../clock.ts';
+import { type Clock, systemClock, type Timer } from '../../../clock.ts';
 import { InvalidArgumentError, StoreError, UnsupportedError } from '../../../errors.ts';
 import type { DiagnoseContext, Finding } from '../../../store/finding.ts';
 import type {
@@ -15,21 +15,18 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../../store/store.ts';
+import { CallbackIndex, disposable } from '../../shared/callback-index.ts';
 import { EvictionListeners } from '../../shared/eviction-listeners.ts';
 import { queueMaxOf } from '../../shared/queue-max.ts';
+import type { ConnectionFactory } from '../connection.ts';
 import { connectionFactoryOf, type PostgresPool } from '../connection-factory.ts';
 import { diagnose } from '../diagnose.ts';
-import type { ConnectionFactory } from '../driver-connection.ts';
 import { gaveUp } from '../failure.ts';
 import type { Key } from '../key.ts';
-import type { Claim } from './claim.ts';
 import { Inspect } from './inspect.ts';
-import { KeyFinder } from './key-of-name.ts';
-import type { LockKey } from './key-parameters.ts';
-import { Lock, type LockContext } from './lock.ts';
-import { LockTableLimit } from './lock-table-limit.ts';
-import { PolledObservers } from './polled-observers.ts';
-import { type Session, TRUST_MS } from './session.ts';
+import { type Claim, Lock, type LockContext } from './lock.ts';
+import { KeyFinder } from './lock-key.ts';
+import { TRUST_MS } from './session.ts';
 import { Sessions } from './sessions.ts';
 import { CHANNEL } from './statement.ts';
 
@@ -65,6 +62,8 @@ export function postgresAdvisoryStore(pool: PostgresPool, options: PostgresAdvis
 
 /** How often a call starts again because the lock changed while it waited, before it is refused. */
 const TRIES = 8;
+/** A grant to another process sends no message, so observers are called this often. */
+const OBSERVE_MS = 1_000;
 
 export class AdvisoryStore implements Store {
   readonly kind = 'postgres-advisory';
@@ -74,8 +73,8 @@ export class AdvisoryStore implements Store {
   readonly onEvicted = this.#evictions.add;
   readonly #sessions: Sessions;
   readonly #keys: KeyFinder;
-  readonly #limit: LockTableLimit;
-  readonly #observers: PolledObservers;
+  readonly #observers = new CallbackIndex();
+  #observerTimer: Timer | null = null;
   readonly #inspect: Inspect;
   /** The locks that this process holds or waits for, by key. */
   readonly #locks = new Map<string, Lock>();
@@ -92,12 +91,10 @@ export class AdvisoryStore implements Store {
       onLost: () => this.#onLost(),
     });
     this.#keys = new KeyFinder(options.key);
-    this.#limit = new LockTableLimit(clock);
-    this.#observers = new PolledObservers(clock);
     this.#lockContext = {
       clock,
       queueMax: queueMaxOf(options),
-      onChange: ({ key }) => this.#observers.notify(key.text),
+      onChange: ({ key }) => this.#observers.call(key.text),
       onUnused: (lock) => {
         if (this.#locks.get(lock.key.text) === lock) this.#locks.delete(lock.key.text);
       },
@@ -118,11 +115,16 @@ export class AdvisoryStore implements Store {
       if (!session.isNamed) session.introduce(ownerOf(request.id));
       const key = this.#keys.known(request.name, session) ?? (await this.#keys.find(request.name, session));
       const { size } = this.#locks;
-      if (!this.#limit.isWithin(session, size)) await this.#limit.extend(session, size, signal);
+      if (!session.isWithinLimit(size)) await session.extendLimit(size, signal);
       // The caller may have given up while this call waited for a connection.
       if (signal?.aborted === true) throw gaveUp();
       if (session.isLost) continue;
-      const outcome = await this.#lockOf(key, session).claim(request, signal, waiter);
+      let lock = this.#locks.get(key.text);
+      if (lock === undefined) {
+        lock = new Lock(key, session, this.#lockContext);
+        this.#locks.set(key.text, lock);
+      }
+      const outcome = await lock.claim(request, signal, waiter);
       if (outcome !== null) return outcome;
     }
     return { granted: false, retryAfterMs: null };
@@ -136,7 +138,6 @@ export class AdvisoryStore implements Store {
     return { held: true, validForMs: TRUST_MS };
   }
 
-  /** Resolves to whether this call removed the claim. */
   async release(ref: ClaimRef): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries += 1) {
       const { lock, claim } = await this.#find(ref);
@@ -154,17 +155,15 @@ export class AdvisoryStore implements Store {
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     const session = await this.#sessions.current();
     const key = await this.#keys.find(name, session);
-    return this.#observers.add(key.text, onChange);
+    this.#observerTimer ??= this.#pollObservers();
+    return disposable(this.#observers.add(key.text, onChange));
   }
 
   read(name: string): Promise<readonly StoredClaim[]> {
     return this.#inspect.read(name);
   }
 
-  /**
-   * The locks that this process holds. Rejects with `UnsupportedError` when it holds none: the names
-   * of other locks cannot be known.
-   */
+  /** The locks that this process holds. Rejects with `UnsupportedError` when it holds none. */
   async *list(prefix: string): AsyncIterable<string> {
     this.#sessions.assertOpen();
     yield* this.#inspect.list(prefix);
@@ -172,23 +171,15 @@ export class AdvisoryStore implements Store {
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
     this.#sessions.assertOpen();
-    return await diagnose({ factory: this.#factory, connections: 1, tables: null }, context);
+    return await diagnose({ factory: this.#factory, connections: 1, schema: null }, context);
   }
 
   async close(): Promise<void> {
     this.#observers.clear();
+    this.#observerTimer?.cancel();
     this.#evictions.clear();
     await this.#sessions.close();
     this.#endLocks();
-  }
-
-  #lockOf(key: LockKey, session: Session): Lock {
-    let lock = this.#locks.get(key.text);
-    if (lock === undefined) {
-      lock = new Lock(key, session, this.#lockContext);
-      this.#locks.set(key.text, lock);
-    }
-    return lock;
   }
 
   async #find({ name, id }: ClaimRef): Promise<{ lock?: Lock | undefined; claim?: Claim | undefined }> {
@@ -214,20 +205,26 @@ export class AdvisoryStore implements Store {
     return true;
   }
 
+  #pollObservers(): Timer {
+    return this.#lockContext.clock.startTimer(OBSERVE_MS, () => {
+      this.#observerTimer = this.#observers.isEmpty ? null : this.#pollObservers();
+      this.#observers.callAll();
+    });
+  }
+
   #onNotification(channel: string, payload: string): void {
     if (channel === CHANNEL) {
       this.#locks.get(payload)?.onReleasedElsewhere();
-      this.#observers.notify(payload);
+      this.#observers.call(payload);
     } else this.#inspect.onMessage(payload);
   }
 
   /** Woken holders find that their claims are lost. Woken waiters enter the queue again. */
   #onLost(): void {
     for (const { waiter } of this.#endLocks()) waiter?.wake();
-    this.#observers.notifyAll();
+    this.#observers.callAll();
   }
 
-  /** Forgets all locks, because their session has ended. */
   #endLocks(): readonly Claim[] {
     const locks = [...this.#locks.values()];
     this.#locks.clear();

@@ -2,11 +2,11 @@ import type { Clock } from '../../../clock.ts';
 import { UnsupportedError } from '../../../errors.ts';
 import type { ClaimRef, StoredClaim } from '../../../store/store.ts';
 import { usedName } from '../../../use.ts';
-import type { Claim } from './claim.ts';
-import type { KeyFinder } from './key-of-name.ts';
-import type { Lock } from './lock.ts';
-import { type Answer, type Peer, PeerMessages, type Question } from './peer-messages.ts';
+import { arrayOf, type Row } from '../connection.ts';
+import type { Claim, Lock } from './lock.ts';
+import { type KeyFinder, type LockKey, lockTag, lockTagOf, OURS } from './lock-key.ts';
 import type { Sessions } from './sessions.ts';
+import { CHANNEL, type LockMode } from './statement.ts';
 
 /** How long other processes have to answer which claims they hold. */
 const SHOW_MS = 300;
@@ -15,43 +15,88 @@ const EVICT_MS = 2_000;
 /** The id of a holder of another program: its server process. */
 const FOREIGN = /^session (\d+)$/;
 const SHOWN_MAX = 50;
+/** A NOTIFY carries less than 8,000 bytes. */
+const MESSAGE_BYTES_MAX = 7_900;
+
+const SEND = `SELECT pg_backend_pid()::text, pg_notify($1::text, message)::text
+FROM unnest($2::text::text[]) AS message`;
+
+/**
+ * Finds the other sessions that have the lock or wait for it, and sends the message to those of
+ * Holdfast. The first row only identifies the server process that answers.
+ */
+const LOOK = `WITH found AS MATERIALIZED (
+  SELECT l.pid, bool_or(l.mode = 'ExclusiveLock') AS exclusive, max(a.application_name) AS application,
+    bool_or(concat_ws(' ', l.classid, l.objid, l.objsubid) = $1::text) AS holds,
+    EXISTS (SELECT FROM pg_locks AS o WHERE o.pid = l.pid AND o.locktype = 'advisory'
+      AND concat_ws(' ', o.classid, o.objid, o.objsubid) = $3::text) AS ours
+  FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+  WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND concat_ws(' ', l.classid, l.objid, l.objsubid) IN ($1::text, $2::text)
+  GROUP BY l.pid)
+SELECT pg_backend_pid()::text, NULL, NULL, NULL, NULL, NULL
+UNION ALL
+SELECT pg_backend_pid()::text, pid::text, exclusive::text, application, holds::text,
+  CASE WHEN ours THEN 'ours' || pg_notify('holdfast_advisory_' || pid, $4::text)::text END FROM found`;
+
+/** Another session that has the lock, or waits for it. */
+interface Peer {
+  readonly sessionId: number;
+  readonly mode: LockMode;
+  readonly application: string | null;
+  readonly holds: boolean;
+  readonly isOurs: boolean;
+}
+
+/** What one session asks another by NOTIFY. `n`: the number of the question. */
+interface Question {
+  readonly n: number;
+  readonly from: number;
+  readonly ask: 'show' | 'evict';
+  readonly key: string;
+  readonly id: string;
+}
+
+/** One of the `of` parts of the answer of one session. */
+interface Answer {
+  readonly n: number;
+  readonly of: number;
+  readonly part: Part;
+}
+
+type Part = Readonly<Record<string, unknown>> | null;
 
 interface InspectOptions {
   readonly clock: Clock;
   readonly sessions: Sessions;
   readonly keys: KeyFinder;
   readonly locks: ReadonlyMap<string, Lock>;
-  /** Evicts a claim of this process. */
   evictHere(ref: ClaimRef): Promise<boolean>;
 }
 
 /** Shows the holders of a lock, and evicts one. Both ask the other processes by NOTIFY. */
 export class Inspect {
   readonly #options: InspectOptions;
-  readonly #messages: PeerMessages;
+  /** What receives the answers, by the number of the question. */
+  readonly #receivers = new Map<number, (answer: Answer) => void>();
+  #count = 0;
 
   constructor(options: InspectOptions) {
     this.#options = options;
-    this.#messages = new PeerMessages(options.clock, (question) => this.#answer(question));
   }
 
-  /** Only the holders: the processes have no common queue. */
+  /** The holders only: the processes have no common queue. */
   async read(name: string): Promise<readonly StoredClaim[]> {
-    const { sessions, keys, locks } = this.#options;
-    const session = await sessions.current();
-    const key = await keys.find(name, session);
-    const { peers, parts } = await this.#messages.ask(session, key, { ask: 'show', id: '' }, SHOW_MS);
-    const own = locks.get(key.text)?.held ?? [];
+    const { key, peers, parts } = await this.#ask(name, 'show', '', SHOW_MS);
+    const own = this.#options.locks.get(key.text)?.held ?? [];
     const silent = peers.filter(
       ({ sessionId, holds }) => holds && !parts.some((part) => part?.session === sessionId),
     );
     return [...own.map((claim) => this.#show(claim)), ...parts.flatMap(asStored), ...silent.map(foreign)];
   }
 
-  /**
-   * Names of the locks that this process holds. Keys are hashes, so the names of other locks cannot
-   * be known.
-   */
+  /** Keys are hashes, so only the names of the locks that this process holds are known. */
   *list(prefix: string): Iterable<string> {
     const names = new Set<string>();
     for (const { held } of this.#options.locks.values())
@@ -65,16 +110,10 @@ export class Inspect {
     yield* names;
   }
 
-  /**
-   * Rejects with `UnsupportedError` for a holder of another program: only its whole session could be
-   * ended.
-   */
+  /** Rejects with `UnsupportedError` for another program: only its whole session could be ended. */
   async evict(ref: ClaimRef): Promise<boolean> {
-    const { sessions, keys, evictHere } = this.#options;
-    const session = await sessions.current();
-    if (await evictHere(ref)) return true;
-    const key = await keys.find(ref.name, session);
-    const { peers, parts } = await this.#messages.ask(session, key, { ask: 'evict', id: ref.id }, EVICT_MS);
+    if (await this.#options.evictHere(ref)) return true;
+    const { peers, parts } = await this.#ask(ref.name, 'evict', ref.id, EVICT_MS);
     if (parts.some((part) => part?.evicted === true)) return true;
     const sessionId = Number(FOREIGN.exec(ref.id)?.[1] ?? 0);
     if (peers.some((each) => each.sessionId === sessionId && each.holds)) {
@@ -86,13 +125,69 @@ export class Inspect {
     return false;
   }
 
+  /** Another session has sent this text to this one. */
   onMessage(text: string): void {
-    const { now } = this.#options.sessions;
-    if (now !== null) this.#messages.receive(text, now);
+    const message = parse(text);
+    if (message === null) return;
+    if ('ask' in message) void this.#reply(message).catch(() => {});
+    else this.#receivers.get(message.n)?.(message);
   }
 
-  /** What this process answers to a question from another. */
-  async #answer({ ask, key, id }: Question): Promise<readonly Answer['part'][]> {
+  /**
+   * Asks the other sessions that have the lock or wait for it. Resolves to these sessions, and to the
+   * parts that have arrived when all of them have answered, or after `limitMs`.
+   */
+  async #ask(
+    name: string,
+    ask: Question['ask'],
+    id: string,
+    limitMs: number,
+  ): Promise<{ key: LockKey; peers: readonly Peer[]; parts: readonly Part[] }> {
+    const { clock, sessions, keys } = this.#options;
+    const session = await sessions.current();
+    const key = await keys.find(name, session);
+    const n = this.#count++;
+    const question: Question = { n, from: session.id, key: key.text, ask, id };
+    const parts: Part[] = [];
+    let answered = 0;
+    let wanted = Number.POSITIVE_INFINITY;
+    let onDone = (): void => {};
+    const done = new Promise<void>((resolve) => {
+      onDone = resolve;
+    });
+    // An answer may arrive before the reply to the statement that sent the question.
+    this.#receivers.set(n, ({ of, part }) => {
+      if (part !== null) parts.push(part);
+      // Three thirds must not add up to less than one.
+      answered += 1 / Math.max(of, 1) + 1e-9;
+      if (answered >= wanted) onDone();
+    });
+    try {
+      const tags = [lockTag(key), lockTagOf(key.companion), lockTagOf(OURS)];
+      const rows = await session.run({ text: LOOK, values: [...tags, JSON.stringify(question)] });
+      const peers = rows.slice(1).map(asPeer);
+      wanted = peers.filter(({ isOurs }) => isOurs).length;
+      if (answered < wanted) {
+        // The timer keeps the process alive, because a caller waits.
+        const timer = clock.startTimer(limitMs, onDone, { keepAlive: true });
+        await done;
+        timer.cancel();
+      }
+      return { key, peers, parts };
+    } finally {
+      this.#receivers.delete(n);
+    }
+  }
+
+  async #reply(question: Question): Promise<void> {
+    const parts = await this.#answer(question);
+    const all = parts.length === 0 ? [null] : parts;
+    const messages = all.map((part) => fitting({ n: question.n, of: all.length, part }));
+    const values = [`${CHANNEL}_${question.from}`, arrayOf(messages)];
+    await this.#options.sessions.now?.run({ text: SEND, values });
+  }
+
+  async #answer({ ask, key, id }: Question): Promise<readonly Part[]> {
     const { locks, evictHere } = this.#options;
     const lock = locks.get(key);
     if (lock === undefined) return [];
@@ -112,6 +207,35 @@ export class Inspect {
   }
 }
 
+/** Leaves the note out when the message would be too long with it. */
+function fitting(answer: Answer): string {
+  const text = JSON.stringify(answer);
+  if (Buffer.byteLength(text) <= MESSAGE_BYTES_MAX) return text;
+  return JSON.stringify({ ...answer, part: { ...answer.part, note: null } });
+}
+
+/** Any session can notify any other. `null`: the text is no message of Holdfast. */
+function parse(text: string): Question | Answer | null {
+  try {
+    const message = JSON.parse(text) as Record<string, unknown>;
+    const isQuestion = ['show', 'evict'].includes(message.ask as string) && typeof message.key === 'string';
+    const isMessage = Number.isSafeInteger(message.n) && (Number.isSafeInteger(message.of) || isQuestion);
+    return isMessage ? (message as unknown as Question | Answer) : null;
+  } catch {
+    return null;
+  }
+}
+
+function asPeer([, sessionId, exclusive, application, holds, ours]: Row): Peer {
+  return {
+    sessionId: Number(sessionId),
+    mode: exclusive === 'true' ? 'exclusive' : 'shared',
+    application: application === '' || application === undefined ? null : application,
+    holds: holds === 'true',
+    isOurs: ours === 'ours',
+  };
+}
+
 /** A holder of another program. The server knows nothing more of it. */
 function foreign({ sessionId, mode, application }: Peer): StoredClaim {
   return {
@@ -127,7 +251,7 @@ function foreign({ sessionId, mode, application }: Peer): StoredClaim {
 }
 
 /** Any session can send a message, so an answer counts only when it has the right form. */
-function asStored(part: Answer['part']): StoredClaim[] {
+function asStored(part: Part): StoredClaim[] {
   const { id, fence, heldForMs, note, mode } = part ?? {};
   const kind = (mode as { kind?: unknown } | undefined)?.kind;
   if (typeof id !== 'string' || (kind !== 'exclusive' && kind !== 'shared')) return [];

@@ -2,10 +2,10 @@ import type { Clock, Timer } from '../../../clock.ts';
 import { QueueFullError, StoreError } from '../../../errors.ts';
 import { DEFAULTS } from '../../../options.ts';
 import type { ClaimOutcome, ClaimRequest, Waiter } from '../../../store/store.ts';
-import { Claim } from './claim.ts';
-import type { LockKey } from './key-parameters.ts';
+import type { LockKey } from './lock-key.ts';
 import { type Session, TRUST_MS } from './session.ts';
-import { isAnnouncement, isRefusal, type Op } from './statement.ts';
+import { SharedPromise } from './shared-promise.ts';
+import { isAnnouncement, isRefusal, type LockMode, type Op } from './statement.ts';
 
 /**
  * After a release for which other sessions wait, the claims of this process wait for this long.
@@ -15,20 +15,45 @@ const YIELD_MS = 5;
 /** How often the head of the queue asks again: a release by another program sends no wake-up. */
 const POLL_MIN_MS = 500;
 const POLL_MAX_MS = 4_000;
-/**
- * When to ask again after the companion lock could not be shared, because another session's release
- * tried it at that moment.
- */
+/** When to ask again after another session's release kept the companion lock from being shared. */
 const UNANNOUNCED_MS = 20;
+
+/** A claim of this process. */
+export class Claim {
+  readonly name: string;
+  readonly id: string;
+  readonly mode: LockMode;
+  note: string;
+  /** Woken when the claim should be asked for again and, once it is held, when it may be lost. */
+  waiter: Waiter | undefined;
+  fence: bigint | null = null;
+  grantedAtMs = 0;
+  /** When the caller last asked. A queued claim that is not asked for again is dropped. */
+  askedAtMs = 0;
+  /** The server's answer, while a request of this claim is pending. */
+  pending: Promise<string> | null = null;
+  #shared: { readonly pending: Promise<string>; readonly work: SharedPromise<string> } | null = null;
+
+  constructor({ name, id, mode, note }: ClaimRequest) {
+    this.name = name;
+    this.id = id;
+    this.mode = mode.kind === 'shared' ? 'shared' : 'exclusive';
+    this.note = note;
+  }
+
+  /** The pending answer, for another caller, which may give up before the answer comes. */
+  follow(pending: Promise<string>, signal?: AbortSignal): Promise<string> {
+    if (this.#shared?.pending !== pending) this.#shared = { pending, work: new SharedPromise(pending) };
+    return this.#shared.work.wait(signal);
+  }
+}
 
 /** What the locks of a store share. */
 export interface LockContext {
   readonly clock: Clock;
-  /** How many claims of this process may wait for one lock. */
   readonly queueMax: number;
   /** The lock was granted or released. */
   onChange(lock: Lock): void;
-  /** No claim uses the lock any more. */
   onUnused(lock: Lock): void;
 }
 
@@ -41,19 +66,12 @@ export class Lock {
   readonly key: LockKey;
   readonly session: Session;
   readonly #context: LockContext;
-  /**
-   * The claims that are granted or asked for, all of one mode. The server sees them as one lock of the
-   * session.
-   */
+  /** Granted or asked for, all of one mode: to the server they are one lock of the session. */
   readonly #users = new Map<string, Claim>();
-  /** The claims that wait, in order. */
   readonly #queue = new Map<string, Claim>();
   /** The claim that asks for the lock. Its answer decides for other claims too. */
   #asking: Claim | null = null;
-  /**
-   * The session shares the companion lock, so other sessions see that a claim of this process
-   * waits.
-   */
+  /** The session shares the companion lock, so other sessions see that a claim waits here. */
   #isAnnounced = false;
   /** While it runs, other sessions go first. */
   #yieldTimer: Timer | null = null;
@@ -90,10 +108,13 @@ export class Lock {
 
     claim.askedAtMs = nowMs;
     this.#dropStale(nowMs);
-    if (this.#asking !== null && this.#queue.size === 0) {
-      const isRefused = await isRefusedToo(this.#asking, claim, signal);
+    const asking = this.#asking;
+    if (asking !== null && asking.pending !== null && this.#queue.size === 0) {
+      const isRefused = await asking.follow(asking.pending, signal).then(isRefusal, () => false);
+      // A refusal of that claim also refuses this one, unless only this one is shared.
+      const isRefusedToo = isRefused && (asking.mode === 'shared' || claim.mode === 'exclusive');
       // A claim that waits must be announced to other sessions.
-      return isRefused && (!request.wait || this.#isAnnounced) ? this.#refuse(claim, request) : null;
+      return isRefusedToo && (!request.wait || this.#isAnnounced) ? this.#refuse(claim, request) : null;
     }
     return this.#mayAsk(claim) ? await this.#ask(claim, request, signal) : this.#refuse(claim, request);
   }
@@ -109,7 +130,7 @@ export class Lock {
     return !session.isLost && this.#users.get(claim.id) === claim;
   }
 
-  /** Removes a claim without a pending request. Resolves to whether it was there. */
+  /** For a claim without a pending request. Resolves to whether it was there. */
   remove(claim: Claim): Promise<boolean> | boolean {
     return this.#users.has(claim.id) ? this.#giveUp(claim) : this.#leaveQueue(claim);
   }
@@ -130,10 +151,7 @@ export class Lock {
     return this.#queue.values().next().value;
   }
 
-  /**
-   * Whether this claim may ask the server: no claim is ahead of it in the queue, and this process is
-   * not letting other sessions go first.
-   */
+  /** No claim of this process is ahead of it, and this process lets no other session go first. */
   #mayAsk(claim: Claim): boolean {
     const isNext = (this.#head ?? claim) === claim && this.#asking === null && this.#yieldTimer === null;
     return isNext && (this.#users.size === 0 || this.#canJoin(claim));
@@ -153,15 +171,16 @@ export class Lock {
     this.#users.set(claim.id, claim);
     if (!joins) this.#asking = claim;
     claim.pending = session.ask(op, signal);
+    let hasLock = joins;
     try {
       const answer = await claim.pending;
       if (isAnnouncement(answer)) this.#isAnnounced = true;
-      if (!isRefusal(answer)) return this.#grant(claim, request, answer);
+      hasLock ||= !isRefusal(answer);
+      if (hasLock) return this.#grant(claim, request, answer);
       this.#users.delete(claim.id);
       this.#onRefused();
       return this.#refuse(claim, request);
     } catch (error) {
-      const hasLock = joins || error instanceof ClockBehindError;
       if (hasLock && !session.isLost) await this.#giveUp(claim).catch(() => {});
       // No other failure leaves a lock: the request was not sent, was undone, or the session has ended.
       else this.#users.delete(claim.id);
@@ -179,7 +198,12 @@ export class Lock {
     const time = BigInt(answer.slice(1));
     // Two readers can have the same time, when one statement asked for both.
     const fence = time > this.#lastFence ? time : this.#lastFence + 1n;
-    if (fence <= fenceAbove) throw new ClockBehindError(this.key, fenceAbove);
+    if (fence <= fenceAbove) {
+      const clockBehind =
+        `PostgreSQL: the server's clock is behind: it cannot give a fence above ${fenceAbove}, ` +
+        `which was seen before, for key ${this.key.text}`;
+      throw new StoreError(clockBehind, { applied: 'no' });
+    }
     this.#lastFence = fence;
     claim.fence = fence;
     claim.grantedAtMs = clock.monotonicMs();
@@ -217,9 +241,8 @@ export class Lock {
   #retryAfterMs(claim: Claim): number {
     if (this.#head !== claim || this.#users.size > 0) return DEFAULTS.queuePositionMs / 3;
     if (this.#yieldTimer !== null) return YIELD_MS;
-    return this.#isAnnounced
-      ? Math.max(this.#pollAtMs - this.#context.clock.monotonicMs(), 1)
-      : UNANNOUNCED_MS;
+    if (!this.#isAnnounced) return UNANNOUNCED_MS;
+    return Math.max(this.#pollAtMs - this.#context.clock.monotonicMs(), 1);
   }
 
   /** Drops the claims at the head whose callers have not asked again in time. */
@@ -230,7 +253,6 @@ export class Lock {
     }
   }
 
-  /** False when it was not queued. */
   #leaveQueue(claim: Claim): boolean {
     const wasHead = this.#head === claim;
     if (!this.#queue.delete(claim.id)) return false;
@@ -254,6 +276,7 @@ export class Lock {
     } finally {
       this.#releasing -= 1;
     }
+    // Other sessions wait and were notified. They go first.
     if (answer === 'w') this.#yield();
     else if (this.#users.size === 0) this.#wakeHead();
     this.#context.onChange(this);
@@ -261,7 +284,6 @@ export class Lock {
     return answer !== 'n';
   }
 
-  /** Other sessions wait and were notified. They go first. */
   #yield(): void {
     this.#yieldTimer ??= this.#context.clock.startTimer(YIELD_MS, () => {
       this.#yieldTimer = null;
@@ -279,8 +301,8 @@ export class Lock {
   }
 
   /**
-   * Stops sharing the companion lock once no claim of this process waits. The operation travels in
-   * the same statement as the unlock of a hold that had to wait.
+   * Stops sharing the companion lock once no claim of this process waits. That travels in the same
+   * statement as the unlock of a hold that had to wait.
    */
   #tidy(): void {
     if (this.#users.size > 0 || this.#queue.size > 0) return;
@@ -289,23 +311,6 @@ export class Lock {
       this.session.ask({ do: 'leave', key: this.key }).catch(() => {});
     }
     if (this.#releasing === 0 && this.#yieldTimer === null) this.#context.onUnused(this);
-  }
-}
-
-/** A refusal of one claim also refuses this one, unless only this one is shared. */
-async function isRefusedToo(asking: Claim, claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
-  if (asking.pending === null) return false;
-  const isRefused = await asking.follow(asking.pending, signal).then(isRefusal, () => false);
-  return isRefused && (asking.mode === 'shared' || claim.mode === 'exclusive');
-}
-
-class ClockBehindError extends StoreError {
-  constructor({ text }: LockKey, fenceAbove: bigint) {
-    super(
-      `PostgreSQL: the server's clock is behind: it cannot give a fence above ${fenceAbove}, ` +
-        `which was seen before, for key ${text}`,
-      { applied: 'no' },
-    );
   }
 }
 

@@ -3,11 +3,11 @@ import { StoreError, UnsupportedError } from '../../../errors.ts';
 import { onAbort } from '../../../util/abort.ts';
 import { Batch } from '../../shared/batch.ts';
 import type { Answer, Send } from '../../shared/batch-options.ts';
-import { Connection } from '../connection.ts';
-import type { ConnectionFactory, Row, Statement } from '../driver-connection.ts';
-import { failureOf, gaveUp, notBegun, notSent } from '../failure.ts';
+import { Connection, type ConnectionFactory, type Row, type Statement } from '../connection.ts';
+import { failureOf, failures, gaveUp, notBegun, notSent } from '../failure.ts';
 import { hashText } from './hash.ts';
-import { OURS } from './key-parameters.ts';
+import { OURS } from './lock-key.ts';
+import { SharedPromise } from './shared-promise.ts';
 import { CHANNEL, type Op, statementOf } from './statement.ts';
 
 /**
@@ -19,10 +19,13 @@ export const TRUST_MS = 8_000;
 const SILENCE_MS = 10_000;
 /** The limit of a statement while nothing is held: a dead connection can be given up sooner. */
 const LIMIT_UNUSED_MS = 3_000;
-/** How often a pending statement is checked. */
 const WATCH_EVERY_MS = 1_000;
-/** The most operations in one statement. */
-const BATCH_MAX = 256;
+const OPS_MAX = 256;
+/** How many more locks the session may take before it counts again those in the server's table. */
+const STEP = 128;
+/** The share of that table that may be used. When it is full, no program can connect. */
+const TABLE_SHARE = 3 / 4;
+const COUNT_AGAIN_MS = 1_000;
 /** Not only ASCII, so that a database in another encoding gives another hash. */
 const PROBE = 'holdfast §';
 
@@ -61,6 +64,11 @@ const NAME = "SELECT pg_backend_pid()::text, set_config('application_name', $1::
 
 const COUNT = "SELECT pg_backend_pid()::text, count(*)::text FROM pg_locks WHERE locktype = 'advisory'";
 
+/** How many entries of the lock table may be used, and in steps of how many they are counted. */
+export function roomFor(capacity: number): { readonly max: number; readonly step: number } {
+  return { max: Math.floor(capacity * TABLE_SHARE), step: STEP };
+}
+
 export interface SessionOptions {
   readonly clock: Clock;
   /** Ends the opening of the session. */
@@ -70,73 +78,62 @@ export interface SessionOptions {
   onLost(): void;
 }
 
+type ServerFacts = Pick<Session, 'capacity' | 'hashesAlike'>;
+
 /** One connection to the server, and the locks that it has. They are lost when it ends. */
 export class Session {
+  /** The id of the server process. */
+  readonly id: number;
   /** How many locks fit into the server's lock table. */
   readonly capacity: number;
   /** Whether `hashText` computes the same hashes as the server. */
   readonly hashesAlike: boolean;
-  /** How many claims are granted. */
   holds = 0;
   isNamed = false;
+  isLost = false;
   readonly #connection: Connection;
   readonly #options: SessionOptions;
   /**
-   * One statement at a time. Operations of one tick, and those that arrive while a statement is
-   * pending, share the next statement. An operation that was sent is never abandoned: its answer
-   * decides which locks this process has.
+   * One statement at a time. An operation that was sent is never abandoned: its answer decides
+   * which locks this process has.
    */
   readonly #batch: Batch<Op | Statement, string | readonly Row[]>;
-  /** When the pending statement was sent. */
+  /** `null`: no statement is pending. */
   #sentAtMs: number | null = null;
   #watchdog: Timer | null = null;
-  #isLost = false;
+  #locksMax = STEP;
+  #count: SharedPromise<void> | null = null;
+  #fullUntilMs = 0;
 
-  private constructor(
-    connection: Connection,
-    options: SessionOptions,
-    capacity: number,
-    hashesAlike: boolean,
-  ) {
+  private constructor(connection: Connection, options: SessionOptions, server: ServerFacts) {
+    this.id = connection.backendId;
+    this.capacity = server.capacity;
+    this.hashesAlike = server.hashesAlike;
     this.#connection = connection;
     this.#options = options;
-    this.capacity = capacity;
-    this.hashesAlike = hashesAlike;
     this.#batch = new Batch({
       clock: options.clock,
-      itemsMax: BATCH_MAX,
+      itemsMax: OPS_MAX,
       callsMax: 1,
       keepsSent: true,
       isAlone: isStatement,
       send: this.#send,
-      errors: {
-        notSent: gaveUp,
-        noAnswer: lost,
-        failed: failureOf,
-      },
+      errors: { notSent: gaveUp, noAnswer: failures.unanswered, failed: failureOf },
     });
   }
 
-  /**
-   * Rejects with `UnsupportedError` behind a pooler, and with a `StoreError` of `applied: 'no'`
-   * when there is no connection or the server is a standby.
-   */
   static async open(factory: ConnectionFactory, options: SessionOptions): Promise<Session> {
+    const { clock, signal, onNotification } = options;
     let session: Session | null = null;
-    const connection = await Connection.open(factory, {
-      clock: options.clock,
-      signal: options.signal,
-      onNotification: (channel, payload) => options.onNotification(channel, payload),
-      onClose: () => {
-        if (session !== null) session.#lose();
-      },
-    });
-    const stopListening = onAbort(options.signal, () => connection.destroy());
+    const onClose = (): void => {
+      if (session !== null) session.#lose();
+    };
+    const connection = await Connection.open(factory, { clock, signal, onNotification, onClose });
+    const stopListening = onAbort(signal, () => connection.destroy());
     try {
       if (!connection.isDirect) throw pooled();
-      const { capacity, hashesAlike } = await prepare(connection);
-      session = new Session(connection, options, capacity, hashesAlike);
-      if (!connection.isOpen) throw lost();
+      session = new Session(connection, options, await prepare(connection));
+      if (!connection.isOpen) throw notSent('the connection was lost');
       connection.setKeepAlive(false);
       return session;
     } catch (error) {
@@ -147,14 +144,6 @@ export class Session {
     }
   }
 
-  get id(): number {
-    return this.#connection.backendId;
-  }
-
-  get isLost(): boolean {
-    return this.#isLost;
-  }
-
   /** Shows people whose session it is. */
   introduce(owner: string | null): void {
     if (owner === null) return;
@@ -162,10 +151,32 @@ export class Session {
     this.run({ text: NAME, values: [owner] }).catch(() => {});
   }
 
-  /** How many advisory locks there are at the server, of all sessions. */
-  async countAll(): Promise<number> {
+  /** `locks`: how many the session has now, not counting their companions. */
+  isWithinLimit(locks: number): boolean {
+    return locks < this.#locksMax;
+  }
+
+  /**
+   * Counts the locks of all programs, so that this process, together with the others, does not fill
+   * the server's table. Rejects with a `StoreError` of `applied: 'no'` when there is no room.
+   */
+  async extendLimit(locks: number, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#options.clock.monotonicMs() < this.#fullUntilMs) throw full(this.capacity);
+    this.#count ??= new SharedPromise(
+      this.#extendLimit(locks).finally(() => {
+        this.#count = null;
+      }),
+    );
+    await this.#count.wait(signal);
+  }
+
+  async #extendLimit(locks: number): Promise<void> {
     const [row] = await this.run({ text: COUNT });
-    return Number(row?.[1]);
+    if (Number(row?.[1]) + STEP > roomFor(this.capacity).max) {
+      this.#fullUntilMs = this.#options.clock.monotonicMs() + COUNT_AGAIN_MS;
+      throw full(this.capacity);
+    }
+    this.#locksMax = locks + STEP;
   }
 
   /** The server's own hash, where it differs from `hashText`. */
@@ -175,25 +186,19 @@ export class Session {
     return BigInt(row?.[1] ?? 0);
   }
 
-  /**
-   * Does one operation, together with others, and resolves to its answer. Rejects with a
-   * `StoreError`: `applied: 'no'` when it was not sent or was undone.
-   */
+  /** Resolves to the answer. Rejects with `applied: 'no'` when it was not sent or was undone. */
   ask(op: Op, signal?: AbortSignal): Promise<string> {
     return this.#batch.add(op, signal) as Promise<string>;
   }
 
-  /**
-   * Runs one statement by itself. It must have a row, whose first column begins with
-   * `pg_backend_pid()`.
-   */
+  /** Runs one statement by itself. The first column of its rows begins with `pg_backend_pid()`. */
   run(statement: Statement): Promise<readonly Row[]> {
     return this.#batch.add(statement, undefined) as Promise<readonly Row[]>;
   }
 
   /** Gives all locks back by ending the session. Never rejects. */
   async close(): Promise<void> {
-    this.#isLost = true;
+    this.isLost = true;
     this.#watchdog?.cancel();
     const closing = this.#connection.close();
     this.#batch.rejectQueued(notSent('the connection was closed'));
@@ -201,8 +206,8 @@ export class Session {
   }
 
   #lose(): void {
-    if (this.#isLost) return;
-    this.#isLost = true;
+    if (this.isLost) return;
+    this.isLost = true;
     this.#watchdog?.cancel();
     // The server may still answer on it, so it must never be used again.
     this.#connection.destroy();
@@ -218,7 +223,7 @@ export class Session {
     return this.#execute(single ?? statementOf(ops)).then(
       (rows) => (single === null ? ops.map((_, n) => ({ value: answerOf(rows[n]) })) : [{ value: rows }]),
       (error: unknown) => {
-        if (single !== null || this.#isLost) throw error;
+        if (single !== null || this.isLost) throw error;
         return this.#undo(ops, failureOf(error));
       },
     );
@@ -237,9 +242,11 @@ export class Session {
     return connection.run(statement, null).then(
       (rows) => {
         settle();
-        if (Number.parseInt(rows[0]?.[0] ?? '', 10) === connection.backendId) return rows;
+        if (Number.parseInt(rows[0]?.[0] ?? '', 10) === this.id) return rows;
+        // An unnoticed pooler has passed the statement to another session, which has no locks.
         this.#lose();
-        throw otherBackend();
+        const message = 'PostgreSQL: the answer came from another server process; is there a pooler?';
+        throw new StoreError(message, { applied: 'unknown' });
       },
       (error: unknown) => {
         settle();
@@ -250,9 +257,8 @@ export class Session {
   }
 
   /**
-   * Ends the connection when a statement takes too long. One timer serves many statements, because
-   * a timer for each made an uncontended pair 4 % slower (bench advisory-one). The timer stops when
-   * no statement is pending.
+   * Ends the connection when a statement takes too long. One timer serves many statements: a timer
+   * for each made an uncontended pair 4 % slower (`bench postgres advisory-one`).
    */
   #watch(ms: number): Timer {
     const { clock } = this.#options;
@@ -267,38 +273,32 @@ export class Session {
   }
 
   /**
-   * A failed statement may have locked some of its keys: a session lock is not undone with the
-   * statement.
+   * Unlocks what a failed statement may have locked: a session lock outlives its statement. That
+   * affects no other claim: for each key, only one claim at a time asks.
    */
   async #undo(ops: readonly Op[], error: StoreError): Promise<readonly Answer<string>[]> {
+    const undo = ops.flatMap(undoOf);
     try {
-      await this.#unlock(ops);
+      if (undo.length > 0) await this.#execute(statementOf(undo));
     } catch {
       this.#lose();
       throw new StoreError(error.message, { cause: error, applied: 'unknown' });
     }
     return ops.map(({ do: what }) => (what === 'unlock' || what === 'leave' ? { value: 'u' } : { error }));
   }
-
-  /**
-   * Unlocks what these operations may have locked; it does no harm where they have not. That affects no
-   * other claim: for each key, only one claim at a time asks.
-   */
-  async #unlock(ops: readonly Op[]): Promise<void> {
-    const undo = ops.flatMap((op): Op[] => {
-      if (op.do === 'clock') return [];
-      const { key } = op;
-      const leave: Op = { do: 'leave', key };
-      if (op.do === 'leave') return [leave];
-      const unlock: Op = { do: 'unlock', mode: op.mode, key };
-      // A lock operation announces only where the session did not share the companion lock before.
-      return op.do === 'lock' && op.announce ? [unlock, leave] : [unlock];
-    });
-    if (undo.length > 0) await this.#execute(statementOf(undo));
-  }
 }
 
-async function prepare(connection: Connection): Promise<{ capacity: number; hashesAlike: boolean }> {
+/** What undoes the operation, and does no harm where it had no effect. */
+function undoOf(op: Op): Op[] {
+  if (op.do === 'clock') return [];
+  if (op.do === 'leave') return [op];
+  const { key, mode } = op;
+  const unlock: Op = { do: 'unlock', mode, key };
+  // A lock operation announces only where the session did not share the companion lock before.
+  return op.do === 'lock' && op.announce ? [unlock, { do: 'leave', key }] : [unlock];
+}
+
+async function prepare(connection: Connection): Promise<ServerFacts> {
   // A pooler that reports the right process id may still give this session to several clients.
   const [unused] = await connection.run({ text: UNUSED });
   if (unused?.[0] !== '0') throw pooled();
@@ -320,14 +320,12 @@ function answerOf(row: Row | undefined): string {
   return text.slice(text.indexOf(' ') + 1);
 }
 
-/** A pooler that was not noticed has passed the statement to another session, which has no locks. */
-function otherBackend(): StoreError {
-  const message = 'PostgreSQL: the answer came from another server process; is there a pooler?';
-  return new StoreError(message, { applied: 'unknown' });
-}
-
-function lost(): StoreError {
-  return new StoreError('PostgreSQL: the connection was lost', { applied: 'unknown' });
+function full(capacity: number): StoreError {
+  return new StoreError(
+    `PostgreSQL: its table of ${capacity} locks is nearly full. When it is full, no program can connect. ` +
+      'Raise max_locks_per_transaction, hold fewer locks, or use postgresLeaseStore',
+    { applied: 'no' },
+  );
 }
 
 function pooled(): UnsupportedError {

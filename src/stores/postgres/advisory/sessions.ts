@@ -1,6 +1,6 @@
 import { StoreError } from '../../../errors.ts';
 import { storeClosed } from '../../shared/store-closed.ts';
-import type { ConnectionFactory } from '../driver-connection.ts';
+import type { ConnectionFactory } from '../connection.ts';
 import { Session, type SessionOptions } from './session.ts';
 import { SharedPromise } from './shared-promise.ts';
 
@@ -32,8 +32,8 @@ export class Sessions {
   }
 
   /**
-   * The open session, else a new one. Rejects with a `StoreError` of `applied: 'no'`, or with
-   * an `UnsupportedError` behind a pooler.
+   * The open session, else a new one. Rejects with `UnsupportedError` behind a pooler, and with a
+   * `StoreError` of `applied: 'no'` when there is no connection or the server is a standby.
    */
   async current(signal?: AbortSignal): Promise<Session> {
     this.assertOpen();

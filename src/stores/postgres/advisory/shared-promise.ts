@@ -1,8 +1,7 @@
 import { onAbort } from '../../../util/abort.ts';
-import { type Indexed, UnorderedSet } from '../../../util/unordered-set.ts';
 import { gaveUp } from '../failure.ts';
 
-interface Caller<T> extends Indexed {
+interface Caller<T> {
   resolve(value: T): void;
   reject(error: unknown): void;
   stopListening(): void;
@@ -14,7 +13,7 @@ interface Caller<T> extends Indexed {
  * memory until the work ends.
  */
 export class SharedPromise<T> {
-  readonly #callers = new UnorderedSet<Caller<T>>();
+  readonly #callers = new Set<Caller<T>>();
 
   constructor(work: Promise<T>) {
     work.then(
@@ -30,19 +29,20 @@ export class SharedPromise<T> {
         reject(gaveUp());
         return;
       }
-      const caller: Caller<T> = { resolve, reject, stopListening: () => {} };
-      this.#callers.add(caller);
-      caller.stopListening = onAbort(signal, () => {
+      const stopListening = onAbort(signal, () => {
         this.#callers.delete(caller);
         reject(gaveUp());
       });
+      const caller = { resolve, reject, stopListening };
+      this.#callers.add(caller);
     });
   }
 
   #settle(settle: (caller: Caller<T>) => void): void {
-    for (const caller of this.#callers.all.splice(0)) {
+    for (const caller of this.#callers) {
       caller.stopListening();
       settle(caller);
     }
+    this.#callers.clear();
   }
 }

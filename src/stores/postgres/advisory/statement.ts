@@ -1,6 +1,7 @@
-import { arrayOf } from '../array.ts';
-import type { Row, Statement } from '../driver-connection.ts';
-import type { LockKey } from './key-parameters.ts';
+import { arrayOf, type Row, type Statement } from '../connection.ts';
+import type { LockKey } from './lock-key.ts';
+
+export type LockMode = 'exclusive' | 'shared';
 
 /**
  * `lock`: try to lock; when refused, and with `announce`, share the companion lock. `unlock`:
@@ -9,15 +10,13 @@ import type { LockKey } from './key-parameters.ts';
  * the companion lock.
  */
 export type Op =
-  | {
-      readonly do: 'lock';
-      readonly mode: 'exclusive' | 'shared';
-      readonly key: LockKey;
-      readonly announce: boolean;
-    }
-  | { readonly do: 'unlock'; readonly mode: 'exclusive' | 'shared'; readonly key: LockKey }
+  | { readonly do: 'lock'; readonly mode: LockMode; readonly key: LockKey; readonly announce: boolean }
+  | { readonly do: 'unlock'; readonly mode: LockMode; readonly key: LockKey }
   | { readonly do: 'clock' }
   | { readonly do: 'leave'; readonly key: LockKey };
+
+/** What the statement calls an operation: lock or unlock, exclusive or shared. */
+type Code = 'lx' | 'ls' | 'ux' | 'us';
 
 export const CHANNEL = 'holdfast_advisory';
 
@@ -71,7 +70,7 @@ FROM unnest($1::text::text[], $2::text::int8[], $3::text::int4[], $4::text::int4
   AS ops (op, k, c, o, w)`;
 
 /** The statements for a single operation on a 64-bit key: a fifth less work for the server. */
-const ONE: Readonly<Record<string, Statement>> = {
+const ONE: Readonly<Record<Code, Statement>> = {
   lx: one('lx', lock(callOne('pg_try_advisory_lock'), '$2::int8')),
   ls: one('ls', lock(callOne('pg_try_advisory_lock_shared'), '$2::int8')),
   ux: one('ux', unlock(callOne('pg_advisory_unlock'), '$2::int8', '$1::int8::text')),
@@ -79,23 +78,17 @@ const ONE: Readonly<Record<string, Statement>> = {
 };
 
 /** Made once, because client libraries compare the text with the prepared one. */
-function one(code: string, expression: string): Statement {
+function one(code: Code, expression: string): Statement {
   return { name: `holdfast_${code}`, text: `SELECT ${FROM}${expression}` };
 }
 
 export function statementOf(ops: readonly Op[]): Statement {
   const [first] = ops;
-  if (ops.length === 1 && first !== undefined && 'mode' in first && first.key.key !== null) {
-    const known = ONE[codeOf(first)];
-    if (known !== undefined) return { ...known, values: [first.key.key, companionOf(first)] };
-  }
-  return { name: 'holdfast_advisory', text: STATEMENT, values: valuesOf(ops) };
-}
-
-/** The five columns of the statement. */
-function valuesOf(ops: readonly Op[]): string[] {
+  if (ops.length === 1 && first !== undefined && 'mode' in first && first.key.key !== null)
+    return { ...ONE[codeOf(first)], values: [first.key.key, companionOf(first)] };
   const rows = ops.map(rowOf);
-  return [0, 1, 2, 3, 4].map((n) => arrayOf(rows.map((row) => row[n] ?? null)));
+  const values = [0, 1, 2, 3, 4].map((column) => arrayOf(rows.map((row) => row[column] ?? null)));
+  return { name: 'holdfast_advisory', text: STATEMENT, values };
 }
 
 function rowOf(op: Op): Row {
@@ -109,7 +102,7 @@ function companionOf(op: Extract<Op, { mode: unknown }>): string | null {
   return op.do === 'unlock' || op.announce ? op.key.companion : null;
 }
 
-function codeOf({ do: what, mode }: Extract<Op, { mode: unknown }>): string {
+function codeOf({ do: what, mode }: Extract<Op, { mode: unknown }>): Code {
   if (what === 'lock') return mode === 'shared' ? 'ls' : 'lx';
   return mode === 'shared' ? 'us' : 'ux';
 }
