@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { instant } from '../../src/store/validity.ts';
-import { PushedGrantAge } from '../../src/stores/shared/pushed-grant-age.ts';
+import { PushedGrantAge } from '../../src/stores/redis/pushed-grant-age.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 describe('a pushed grant', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { StoreError } from '../../src/errors.ts';
+import { StoreError, UnsupportedError } from '../../src/errors.ts';
 import { ConnectionPool, type PooledConnection } from '../../src/stores/shared/connection-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
@@ -14,7 +14,7 @@ function setUp() {
       migrates: true,
       isMigrated: async () => true,
       migrate: async () => {},
-      missing: () => new Error('no tables'),
+      missing: () => new UnsupportedError('no tables'),
     },
     async connect() {
       if (server.isAway) throw new Error('connection refused');

@@ -60,7 +60,7 @@ export class Poller implements QueueSubscription {
     // waiters have to ask, to be in the queue again.
     const removed = before.queue.filter(({ id }) => !left.has(id));
     const woken = hasNewNote(before, row) ? queue : next;
-    for (const { id } of [...removed, ...woken]) this.events?.onGranted(name, id, null);
+    for (const { id } of [...removed, ...woken]) this.events?.onGranted(id, null);
     const position = queue.findIndex(({ id }) => this.isWaiting(id));
     if (position < 0) this.#forget(name);
     else this.#planNext(row, intervalMs(row, position));

@@ -18,7 +18,6 @@ const REFUSED = {
   endsInMs: null,
   isHead: false,
   isForeign: false,
-  serverTime: null,
 } as const;
 
 /**

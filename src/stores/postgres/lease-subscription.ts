@@ -94,7 +94,7 @@ export class LeaseSubscription implements QueueSubscription {
     else if (kind === 'g') {
       // NOTIFY does not say how old a message is, so a woken waiter has to claim.
       const at = name.indexOf('\n');
-      this.events?.onGranted(name.slice(0, at), name.slice(at + 1), null);
+      this.events?.onGranted(name.slice(at + 1), null);
     }
   }
 }

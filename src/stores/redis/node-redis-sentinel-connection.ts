@@ -46,7 +46,10 @@ export class NodeRedisSentinelConnection
    * next master. Messages in between are lost.
    */
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
+    let isSubscribed = false;
     const onChange = (): void => {
+      // A claim must not name the channel before this process hears it.
+      if (!isSubscribed) return;
       listening.onDown();
       listening.onUp();
     };
@@ -54,7 +57,10 @@ export class NodeRedisSentinelConnection
     this.client
       .subscribe(channels, (message) => listening.onMessage(message))
       .then(
-        () => listening.onUp(),
+        () => {
+          isSubscribed = true;
+          listening.onUp();
+        },
         // Refused, by an ACL for example.
         () => listening.onEnd(),
       );

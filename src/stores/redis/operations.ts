@@ -1,20 +1,24 @@
 import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import { claimScript, releaseScript, renewScript } from '../../generated/redis-scripts.ts';
 import type { ClaimRef, ClaimRequest, RenewChange, RenewOutcome } from '../../store/store.ts';
-import type { Instant } from '../../store/validity.ts';
 import type { ClaimAnswer, ReleaseAnswer, ReleaseRequest } from '../shared/server-queue-store.ts';
 import { failureOf } from './failure.ts';
 import type { Keys } from './keys.ts';
 import { modeIn, modeText } from './mode-text.ts';
+import type { PushedGrantAge } from './pushed-grant-age.ts';
 import type { Operation } from './script-batch.ts';
 
 /** Each file in `scripts/` describes its keys, arguments and replies. */
 
-/** `channel`: the channel of this process, or `-` while it is not subscribed. */
+/**
+ * `channel`: the channel of this process, or `-` while it is not subscribed. `age` learns the
+ * server's clock.
+ */
 export function claimOperation(
   keys: Keys,
   queueMax: number,
   channel: () => string,
+  age: PushedGrantAge,
 ): Operation<ClaimRequest, ClaimAnswer> {
   return {
     script: claimScript,
@@ -49,7 +53,7 @@ export function claimOperation(
       const text = textOf(answer);
       // The scripts count in numbers too. Parsing the text as a bigint takes three times as long.
       if (DIGIT.test(text)) return { granted: true, fence: BigInt(Number(text)) };
-      return refusalIn(text, request, queueMax, sentAt);
+      return refusalIn(text, request, queueMax, (serverMs) => age.set(serverMs, sentAt));
     },
   };
 }
@@ -60,18 +64,18 @@ function refusalIn(
   text: string,
   { name, mode }: ClaimRequest,
   queueMax: number,
-  sentAt: Instant,
+  onServerTime: (ms: number) => void,
 ): ClaimAnswer {
   const rest = text.slice(2);
   switch (text[0]) {
     case 'w': {
       const [firstEndsMs = '-1', serverMs = '0', marks = ''] = rest.split(' ');
+      onServerTime(Number(serverMs));
       return {
         granted: false,
         endsInMs: Number(firstEndsMs) < 0 ? null : Number(firstEndsMs),
         isHead: marks.includes('h'),
         isForeign: marks.includes('f'),
-        serverTime: { ms: Number(serverMs), sentAt },
       };
     }
     case 'm':

@@ -16,6 +16,7 @@ import { runAlone, sendAlone } from './call.ts';
 import { claimsIn, listNames } from './inspect.ts';
 import type { Keys } from './keys.ts';
 import { claimOperation, type RenewRequest, releaseOperation, renewOperation } from './operations.ts';
+import { PushedGrantAge } from './pushed-grant-age.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
 import type { RedisStoreOptions } from './redis-store.ts';
 import { scriptBatch } from './script-batch.ts';
@@ -40,7 +41,6 @@ export class RedisServer implements QueueServer {
     keepPositionMs: { min: 30_000, max: 45_000 },
     afterEndMs: { min: 2, max: 25 },
     firstLookMs: { min: 5_050, max: 5_300 },
-    takeOverMs: { min: 5_050, max: 5_300 },
     unsubscribedMs: { min: 500, max: 1_000 },
     foreignHeadMs: { min: 500, max: 1_000 },
     foreignMs: { min: 3_000, max: 5_000 },
@@ -58,6 +58,7 @@ export class RedisServer implements QueueServer {
   readonly #releases: Batch<ReleaseRequest, ReleaseAnswer>;
   /** The channel of this process. A message names the claim that it is for. */
   readonly #channel: string;
+  readonly #pushedGrantAge: PushedGrantAge;
   readonly subscription: Subscription<string>;
   #events: SubscriptionEvents | null = null;
 
@@ -73,6 +74,7 @@ export class RedisServer implements QueueServer {
     this.#readiness = readiness;
     this.#keys = keys;
     this.#ownsClient = ownsClient;
+    this.#pushedGrantAge = new PushedGrantAge(clock);
     this.#channel = Math.floor(clock.random() * 2 ** 47).toString(36);
     const ours = connection.keyPrefix + keys.channelBase + this.#channel;
     const evictions = connection.keyPrefix + keys.evictions;
@@ -82,12 +84,16 @@ export class RedisServer implements QueueServer {
       retryMs: RESUBSCRIBE_MS,
       heartbeatMs: HEARTBEAT_MS,
       isWanted: () => this.#events?.isWanted() === true,
-      onUp: () => this.#events?.onGap(),
-      onDown: () => this.#events?.onGap(),
+      onUp: () => this.#onGap(),
+      onDown: () => this.#onGap(),
       onMessage: (message) => this.#onMessage(message),
     });
     const channel = (): string => (this.subscription.isUp ? this.#channel : '-');
-    this.#claims = scriptBatch(readiness, clock, claimOperation(keys, queueMax, channel));
+    this.#claims = scriptBatch(
+      readiness,
+      clock,
+      claimOperation(keys, queueMax, channel, this.#pushedGrantAge),
+    );
     this.#renewals = scriptBatch(readiness, clock, renewOperation(keys));
     this.#releases = scriptBatch(readiness, clock, releaseOperation(keys));
   }
@@ -120,12 +126,12 @@ export class RedisServer implements QueueServer {
     await sendAlone(this.#readiness, this.#keys.publish.toLowerCase(), message, signal);
   }
 
-  async observe(name: string, forMs: number): Promise<boolean> {
+  async observe(name: string, forMs: number, signal: AbortSignal): Promise<boolean> {
     const { queue } = this.#keys.of(name);
-    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], undefined);
+    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], signal);
     // The scripts remove observers that are not subscribed. This one registers again once it is.
     else if (this.subscription.isUp)
-      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], undefined);
+      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], signal);
     return true;
   }
 
@@ -159,6 +165,12 @@ export class RedisServer implements QueueServer {
     if (this.#ownsClient) await this.#readiness.connection.close();
   }
 
+  /** Messages may have been missed, and the next ones may come from another server. */
+  #onGap(): void {
+    this.#pushedGrantAge.forget();
+    this.#events?.onGap();
+  }
+
   /**
    * Never throws: other programs may publish to the channel too, and an error in an event listener
    * of the client would end the process.
@@ -168,9 +180,9 @@ export class RedisServer implements QueueServer {
     // Keys in messages begin with the prefix of the client.
     const name = this.#keys.nameIn(key.slice(this.#readiness.connection.keyPrefix.length)) ?? '';
     if (kind === 'g') {
-      const isTrusted = this.#pushesGrants && FENCE.test(fence) && TIME.test(ends);
-      const grant = isTrusted ? { fence: BigInt(fence), endsAtServerMs: Number(ends) } : null;
-      this.#events?.onGranted(name, id, grant);
+      const isWhole = this.#pushesGrants && FENCE.test(fence) && TIME.test(ends);
+      const validForMs = isWhole ? this.#pushedGrantAge.untilMs(Number(ends)) : null;
+      this.#events?.onGranted(id, validForMs === null ? null : { fence: BigInt(fence), validForMs });
     } else if (kind === 'e') this.#events?.onEvicted(id);
     else if (kind === 'l') this.#events?.onHandoff(name);
     else if (kind === 'o' || kind === 'h') this.#events?.onChanged(name, kind === 'o');

@@ -46,8 +46,11 @@ const RETRY: RetryPolicy = {
   afterEndMs: { min: 2, max: 25 },
   foreignHeadMs: { min: 500, max: 1_000 },
   foreignMs: { min: 500, max: 1_000 },
-  split: { rounds: 12, minMs: 30 },
 };
+
+/** After a split vote: a random time of up to this many rounds, so that one of the claims asks alone. */
+const SPLIT_ROUNDS = 12;
+const SPLIT_MIN_MS = 30;
 
 /**
  * A claim that a majority of independent nodes grants is held. There is no order between processes.
@@ -143,10 +146,13 @@ export class RedlockStore implements Store {
 
   #retryAfterMs({ name, id }: ClaimRequest, votes: NodeAnswers<NodeVote>, roundMs: number): number {
     const { freeInMs, isSplit, isForeign } = this.#majority.blockersIn(votes);
-    const refusal = { endsInMs: freeInMs, isHead: false, isForeign, splitRoundMs: isSplit ? roundMs : null };
-    const { lookMs, keepMs } = retryAfterMs(RETRY, this.#nodes.clock, refusal, true);
-    this.#waiting.setDue(name, lookMs);
-    const retryMs = isSplit || this.#waiting.isFirst(name, id) ? lookMs : keepMs;
+    const { clock } = this.#nodes;
+    const refusal = { endsInMs: freeInMs, isHead: false, isForeign };
+    const { lookMs, keepMs } = retryAfterMs(RETRY, clock, refusal, true);
+    const splitMs = clock.random() * Math.max(roundMs * SPLIT_ROUNDS, SPLIT_MIN_MS);
+    const firstMs = isSplit ? splitMs : lookMs;
+    this.#waiting.setDue(name, firstMs);
+    const retryMs = isSplit || this.#waiting.isFirst(name, id) ? firstMs : keepMs;
     return Math.max(Math.ceil(retryMs), 1);
   }
 

@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../../clock.ts';
 import { HoldfastError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
+import type { MigratedSchema } from './migrated-schema.ts';
 import { storeClosed } from './store-closed.ts';
 
 /** One connection that only the store uses. It ends for good when it breaks. */
@@ -15,21 +16,11 @@ export interface PooledConnection {
   close(): Promise<void>;
 }
 
-/** The tables that the statements need. */
-export interface PooledSchema<Connection> {
-  /** Run the migrations that the schema lacks. */
-  readonly migrates: boolean;
-  isMigrated(connection: Connection): Promise<boolean>;
-  migrate(connection: Connection): Promise<void>;
-  /** The error for missing tables that may not be created. */
-  missing(): Error;
-}
-
 export interface ConnectionPoolOptions<Connection> {
   readonly clock: Clock;
   /** The most connections at a time. */
   readonly max: number;
-  readonly schema: PooledSchema<Connection>;
+  readonly schema: Pick<MigratedSchema<Connection>, 'migrates' | 'isMigrated' | 'migrate' | 'missing'>;
   /** `onClose`: the connection has ended by itself. `signal`: ends the attempt. */
   connect(onClose: () => void, signal: AbortSignal): Promise<Connection>;
   /** Makes a connection ready for statements. */

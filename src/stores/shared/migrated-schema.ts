@@ -1,6 +1,5 @@
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { errorText } from '../../util/error-text.ts';
-import type { PooledSchema } from './connection-pool.ts';
 import type { Failures } from './server-failure.ts';
 
 /** A file of `migrations/`. */
@@ -34,8 +33,9 @@ export interface MigratedSchemaOptions {
 export const MIGRATE_MS = 60_000;
 
 /** The tables of a store in the user's database, and the SQL for them. */
-export abstract class MigratedSchema<Connection> implements PooledSchema<Connection> {
+export abstract class MigratedSchema<Connection> {
   readonly name: string;
+  /** Whether missing migrations are run. */
   readonly migrates: boolean;
   readonly #options: MigratedSchemaOptions;
 

@@ -28,19 +28,12 @@ export interface RetryPolicy {
    */
   readonly foreignHeadMs: Range;
   readonly foreignMs: Range;
-  /** For the first waiter of a process, at a server that cannot push grants. */
+  /**
+   * For the first waiter of a process, at a server that cannot push grants. Also (else `firstLookMs`)
+   * for a waiter that becomes the first because another one has left: a stopped waiter ahead of it
+   * must be noticed within six seconds.
+   */
   readonly firstMs?: Range;
-  /**
-   * For a waiter that becomes the first of its process because another one has left the queue:
-   * within six seconds, so that a stopped waiter ahead of it is noticed. Default: when the hold
-   * ahead should have expired.
-   */
-  readonly takeOverMs?: Range;
-  /**
-   * After a split vote: a random time of up to this many rounds, so that one of the competing
-   * claims asks alone.
-   */
-  readonly split?: { readonly rounds: number; readonly minMs: number };
 }
 
 /** Of leases in SQL tables, where a waiter lives for a minute or more. */
@@ -58,8 +51,6 @@ export interface RefusalTimes {
   readonly endsInMs: number | null;
   readonly isHead: boolean;
   readonly isForeign: boolean;
-  /** How long the round with the split vote took; `null`: the vote was not split. */
-  readonly splitRoundMs?: number | null;
   /** How long ago the claim entered the queue; `null`: it does not wait. */
   readonly enteredAgoMs?: number | null;
 }
@@ -74,15 +65,13 @@ export function retryAfterMs(
   refusal: RefusalTimes,
   isListening: boolean,
 ): { lookMs: number; keepMs: number } {
-  const { endsInMs, isHead, isForeign, splitRoundMs = null, enteredAgoMs = null } = refusal;
+  const { endsInMs, isHead, isForeign, enteredAgoMs = null } = refusal;
   let lookMs = endsInMs === null ? Number.POSITIVE_INFINITY : endsInMs + between(clock, policy.afterEndMs);
   // Also for a claim that asks again before that time, as when the subscription becomes active.
   if (policy.firstLookMs !== undefined && enteredAgoMs !== null && enteredAgoMs < policy.firstLookMs.min)
     lookMs = Math.min(lookMs, between(clock, policy.firstLookMs) - enteredAgoMs);
   if (isForeign) lookMs = Math.min(lookMs, between(clock, isHead ? policy.foreignHeadMs : policy.foreignMs));
   if (policy.firstMs !== undefined) lookMs = Math.min(lookMs, between(clock, policy.firstMs));
-  if (policy.split !== undefined && splitRoundMs !== null)
-    lookMs = clock.random() * Math.max(splitRoundMs * policy.split.rounds, policy.split.minMs);
   if (!isListening) lookMs = Math.min(lookMs, between(clock, policy.unsubscribedMs));
   return {
     lookMs,

@@ -5,6 +5,7 @@ import type {
   ClaimOutcome,
   ClaimRef,
   ClaimRequest,
+  PushedGrant,
   RenewChange,
   RenewOutcome,
   Store,
@@ -13,13 +14,11 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import type { Instant } from '../../store/validity.ts';
 import { Commands } from '../../util/command.ts';
 import { isDefinite } from '../../util/error-code.ts';
 import { disposable } from './callback-index.ts';
 import { EvictionListeners } from './eviction-listeners.ts';
 import { KeyedTimers } from './keyed-timers.ts';
-import { PushedGrantAge } from './pushed-grant-age.ts';
 import { RecentIds } from './recent-ids.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
@@ -32,8 +31,6 @@ export interface Refusal {
   readonly isHead: boolean;
   /** The holder is another program, whose release wakes no waiter. */
   readonly isForeign: boolean;
-  /** The server's clock at some moment after `sentAt`. */
-  readonly serverTime: { readonly ms: number; readonly sentAt: Instant } | null;
 }
 
 export type ClaimAnswer =
@@ -52,7 +49,7 @@ export type ReleaseAnswer = 'gone' | 'removed' | 'handed';
 /** What the subscription reports. */
 export interface SubscriptionEvents {
   /** This claim was granted. Without the grant itself, its waiter has to ask. */
-  onGranted(name: string, id: string, grant: { fence: bigint; endsAtServerMs: number } | null): void;
+  onGranted(id: string, grant: PushedGrant | null): void;
   onChanged(name: string, mayGrant: boolean): void;
   /** A claim was evicted; any process may have made it. */
   onEvicted(id: string): void;
@@ -147,7 +144,6 @@ export class ServerQueueStore implements Store {
   readonly #clock: Clock;
   readonly #background: Commands;
   readonly #waiting: WakeList;
-  readonly #serverClock: PushedGrantAge;
   readonly #observers: RegisteredObservers;
   /** By lock: a release of this process has handed it to a waiter, which may be dead. */
   readonly #handoffChecks: KeyedTimers;
@@ -163,8 +159,7 @@ export class ServerQueueStore implements Store {
     this.onEvicted = server.announceEviction === undefined ? undefined : this.#evictions.add;
     this.#server = server;
     this.#clock = clock;
-    this.#waiting = new WakeList(clock, server.retry.takeOverMs);
-    this.#serverClock = new PushedGrantAge(clock);
+    this.#waiting = new WakeList(clock, server.retry.firstMs ?? server.retry.firstLookMs);
     this.#background = new Commands(clock, BACKGROUND_MS);
     this.#observers = new RegisteredObservers(clock, (name, forMs) =>
       this.#background.run((signal) => server.observe(name, forMs, signal)),
@@ -172,7 +167,7 @@ export class ServerQueueStore implements Store {
     this.#handoffChecks = new KeyedTimers(clock);
     this.#unconfirmed = new KeyedTimers(clock);
     this.#subscription = server.subscribe({
-      onGranted: (_name, id, grant) => this.#onGranted(id, grant),
+      onGranted: (id, grant) => this.#onGranted(id, grant),
       onChanged: (name, mayGrant) => this.#observers.tell(name, mayGrant),
       onEvicted: (id) => this.#evictions.tell(id),
       onHandoff: (name) => this.#waiting.wakeFirstIn(name, HANDOFF_CHECK_MS),
@@ -225,7 +220,6 @@ export class ServerQueueStore implements Store {
 
   #refused(request: ClaimRequest, refusal: Refusal): ClaimOutcome {
     const { name, id } = request;
-    if (refusal.serverTime !== null) this.#serverClock.set(refusal.serverTime.ms, refusal.serverTime.sentAt);
     const enteredAgoMs = this.#waiting.enqueue(request);
     const hasWaiter = this.#waiting.get(id) !== undefined;
     if (hasWaiter) {
@@ -245,17 +239,17 @@ export class ServerQueueStore implements Store {
   }
 
   /** A message says that the claim was granted. It is taken as a grant, or only as a wake-up. */
-  #onGranted(id: string, grant: { fence: bigint; endsAtServerMs: number } | null): void {
+  #onGranted(id: string, grant: PushedGrant | null): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     const { ttlMs, waiter } = waiting;
-    const leftMs = grant === null ? null : this.#serverClock.untilMs(grant.endsAtServerMs);
-    if (grant === null || leftMs === null || leftMs < Math.min(ttlMs, UNCONFIRMED_MS) * PUSHED_SHARE_MIN) {
+    const leastMs = Math.min(ttlMs, UNCONFIRMED_MS) * PUSHED_SHARE_MIN;
+    if (grant === null || grant.validForMs < leastMs) {
       waiter.wake();
       return;
     }
     if (ttlMs > UNCONFIRMED_MS) this.#confirmAfter(CONFIRM_AFTER_MS, id, waiter, CONFIRM_TRIES);
-    this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(leftMs, ttlMs) });
+    this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(grant.validForMs, ttlMs) });
   }
 
   /**
@@ -365,7 +359,6 @@ export class ServerQueueStore implements Store {
    * again, which also tells the server where to send messages.
    */
   #onGap(): void {
-    this.#serverClock.forget();
     this.#waiting.wakeAll();
     this.#observers.onGap();
   }
