@@ -24,7 +24,6 @@ export interface AcquireTrace {
   readonly store: string;
   readonly mode: Mode;
   readonly waitMs: number;
-  /** Set when the attempt has ended. */
   outcome: AcquireOutcome | null;
   waitedMs: number;
   fence: bigint | null;

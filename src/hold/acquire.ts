@@ -188,7 +188,6 @@ class Attempt implements Waiter {
     return this.#core.clock.monotonicMs() - sinceMs;
   }
 
-  /** After the first refusal. */
   beginWait(): void {
     if (!this.#canWait || this.wait.hasBegun) return;
     this.wait.begin();
@@ -217,7 +216,6 @@ class Attempt implements Waiter {
     return this.wait.race(this.#answer);
   }
 
-  /** How long the store may take to answer. */
   #limitMs(): number {
     const { limitMs } = this.#core.claims;
     if (this.#request.settings.waitMs === 0) return limitMs;

@@ -8,7 +8,6 @@ import { codeOf, isStoreError } from '../util/error-code.ts';
 /** The last command about a claim. Resolves to whether the store had the claim. */
 export type LastCommand = (signal: AbortSignal) => Promise<boolean>;
 
-/** How long one try may take. */
 export const TRY_MS = 1_500;
 
 /** This many leftovers are tried at a time; only a few while the store fails. */
@@ -51,8 +50,8 @@ export class CleanUp {
   release(ref: ClaimRef, ttlMs: number, isUnknown = false): void {
     const lifeMs = Math.max(ttlMs, DEFAULTS.queuePositionMs);
     const release: LastCommand = (signal) => this.#core.store.release(ref, signal);
-    // It may never be tried. A waiter that stayed in the store would be taken for the first one of
-    // this process, and the waiters behind it would ask too seldom.
+    // This release may never be sent. A waiter that stayed in the store would count as the first one
+    // of this process, and the waiters behind it would ask too seldom.
     if (this.#hasNoRoom) release(ABANDONED).catch(() => {});
     this.send(release, lifeMs, isUnknown);
   }

@@ -46,7 +46,6 @@ export class HeldClaim {
   readonly #core: Core;
   readonly #grantedAt: Instant;
   #state: State = 'held';
-  /** When the hold ended, by the monotonic clock. */
   #endedMs: number | null = null;
   #error: HoldLostError | null = null;
   #controller: AbortController | null = null;

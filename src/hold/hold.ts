@@ -105,10 +105,7 @@ export class ClaimHold implements Hold {
     return this.#held.fence;
   }
 
-  /**
-   * After a blocked event loop the signal must be correct before any timer has run, so reading it
-   * checks the deadline.
-   */
+  /** Checks the deadline: after a blocked event loop no timer has run yet that would abort it. */
   get signal(): AbortSignal {
     this.#held.checkDeadline();
     return this.#held.signal;

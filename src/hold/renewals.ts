@@ -22,15 +22,13 @@ const RENEW_SHARE_MAX = 3 / 4;
  * `src/thread/` in a thread of its own.
  */
 export interface Renewer {
-  /** Everything that is held now. */
   readonly holds: readonly HeldClaim[];
   readonly stalls: StallDetector;
   /** The deadline of a hold whose grant, asked for at `sent`, is valid for `validForMs`. */
   deadline(sent: Instant, validForMs: number): Deadline;
-  /** Keeps the hold alive from now on. */
   add(held: HeldClaim): void;
   remove(held: HeldClaim): void;
-  /** The store says that something has happened to the claim. */
+  /** The store has woken the holder: see `Waiter`. */
   renewNow(held: HeldClaim): void;
   /** The store says that the claim may have been evicted: asks it whether the claim is still held. */
   check(held: HeldClaim): void;
@@ -226,10 +224,7 @@ export class Renewals implements Renewer {
     this.#wakeAt(held.dueAtMs);
   }
 
-  /**
-   * The host was suspended, or the wall clock was set forward: deadlines by the wall clock come
-   * sooner than their timers.
-   */
+  /** The host was suspended, or the wall clock was set forward: deadlines come before their timers. */
   #afterClockJump(): void {
     for (const held of this.holds) {
       if (held.renew) this.renewNow(held);

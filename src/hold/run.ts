@@ -1,11 +1,8 @@
 import { HoldLostError } from '../errors.ts';
 import { isStoreError } from '../util/error-code.ts';
+import type { Hold } from './hold.ts';
 
-interface Runnable {
-  release(): Promise<boolean>;
-  readonly remainingMs: number;
-  readonly signal: AbortSignal;
-}
+type Runnable = Pick<Hold, 'release' | 'remainingMs' | 'signal'>;
 
 /**
  * Runs `fn` under a hold and releases the hold in every case.

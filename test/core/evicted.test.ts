@@ -2,17 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { createLocks, HoldLostError, memoryStore, type Store, StoreError } from '../../src/index.ts';
 import type { ClaimRef, RenewChange, RenewOutcome } from '../../src/store/store.ts';
 import { WrappedStore } from '../../src/store/wrapped-store.ts';
-import { EvictionListeners } from '../../src/stores/shared/eviction-listeners.ts';
+import { Callbacks } from '../../src/stores/shared/callback-index.ts';
 import { makeWorld } from '../support/memory/world.ts';
 
 /** A store whose reports of evictions come from the test, and whose answers to renewals can be held back. */
 class ReportingStore extends WrappedStore {
-  readonly #listeners = new EvictionListeners();
+  readonly #listeners = new Callbacks<[id: string | null]>();
   override readonly onEvicted = this.#listeners.add;
   heldBack: Promise<void> = Promise.resolve();
 
   report(id: string | null): void {
-    this.#listeners.tell(id);
+    this.#listeners.call(id);
   }
 
   override async renew(claim: ClaimRef, change: RenewChange): Promise<RenewOutcome> {

@@ -4,7 +4,6 @@ import type { Watching } from '../shared/ahead-watch.ts';
 import type { LockKeys } from './key.ts';
 import type { Lease } from './lease.ts';
 
-/** What this process knows of one of its claims. */
 export class Claim implements ClaimRef {
   readonly name: string;
   readonly id: string;

@@ -16,11 +16,11 @@ import type { Keys } from './key.ts';
 import { defectsOf, isSupported } from './lease-defects.ts';
 import { askMembers, judgeClocks, judgeReachable, quotaOf } from './member-checks.ts';
 
-/** The client asks a member of its choice, so that so many questions reach nearly always every member. */
+/** The client asks a member of its choice. This many questions almost always reach every member. */
 const STATUS_QUESTIONS = 24;
 /** The quota of a member whose quota is not set or not visible. */
 const QUOTA_DEFAULT = 2 * 1024 ** 3;
-/** More than this share of the quota is much. */
+/** The check warns above this share of the quota. */
 const QUOTA_SHARE = 0.8;
 /** An election takes about a second, and a hold has to be renewed after it. */
 const TTL_MIN_MS = 5_000;
@@ -48,17 +48,17 @@ export async function diagnose(
     const members = calls.members();
     const answered = new Set(statuses.map(({ header }) => header.member_id));
     // The checks that await the members report that they could not be listed.
-    const words = await members.then(
+    const reports = await members.then(
       (known) => askMembers(known, answered, context),
       () => [],
     );
     checks.push(
       { check: 'etcd-members', run: async () => judgeMembers(await members) },
-      { check: 'etcd-reachable', run: async () => judgeReachable((await members) && words) },
-      { check: 'etcd-quota', run: () => judgeQuota(sizeOf(statuses), quotaOf(words), alarms) },
+      { check: 'etcd-reachable', run: async () => judgeReachable((await members) && reports) },
+      { check: 'etcd-quota', run: () => judgeQuota(sizeOf(statuses), quotaOf(reports), alarms) },
     );
-    if (words.some(({ clock }) => clock !== null))
-      checks.push({ check: 'clock-difference', run: () => judgeClocks(words) });
+    if (reports.some(({ clock }) => clock !== null))
+      checks.push({ check: 'clock-difference', run: () => judgeClocks(reports) });
     // Under this alarm etcd refuses every request.
     if (!isCorrupt(alarms))
       checks.push({ check: 'etcd-permissions', run: () => checkPermissions(calls, keys) });

@@ -15,7 +15,7 @@ import type {
 } from '../../store/store.ts';
 import { settlesWithin } from '../../util/backoff.ts';
 import { AheadWatch } from '../shared/ahead-watch.ts';
-import { EvictionListeners } from '../shared/eviction-listeners.ts';
+import { Callbacks } from '../shared/callback-index.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import { Calls } from './calls.ts';
@@ -56,7 +56,7 @@ export function etcdStore(client: EtcdClient, options: EtcdStoreOptions = {}): S
 export class EtcdStore implements Store {
   readonly kind = 'etcd';
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   readonly #clock: Clock;
   readonly #keys: Keys;
@@ -76,7 +76,7 @@ export class EtcdStore implements Store {
     this.#calls = new Calls(client, clock);
     this.#queues = new Queues(this.#calls, queueMaxOf(options));
     this.#hub = new WatchHub(this.#calls, clock);
-    const watch = new AheadWatch(queueWatches(this.#hub, ({ id }) => this.#evictions.tell(id)));
+    const watch = new AheadWatch(queueWatches(this.#hub, ({ id }) => this.#evictions.call(id)));
     this.#claims = new Claims(this.#calls, this.#queues, this.#keys, watch, clock);
     this.#closeClient = closeClient;
   }

@@ -235,7 +235,6 @@ export class LeasePool {
     for (const [seconds, lease] of this.#open) if (isUsedUp(lease)) this.#open.delete(seconds);
   }
 
-  /** Revokes the leases without claims. */
   async close(): Promise<void> {
     const leases = [...this.#open.values(), ...this.#kept.values()];
     const unused = leases.filter((lease) => lease.isEmpty && lease.canGoOn);

@@ -85,8 +85,8 @@ export class Lease {
    * later than the transaction. False: the keep-alive does not count.
    *
    * If the leader has changed since the lease was granted, renewed claims leave the lease: before
-   * 3.4.31 and 3.5.13, the old leader, once awake, revokes the leases that have ended by its own
-   * memory (#15247). It knows this lease, but none that was granted since.
+   * 3.4.31 and 3.5.13, an old leader that resumes revokes the leases that have expired by its
+   * outdated state (#15247). It knows this lease, but none that was granted since.
    */
   confirm(alive: Alive | null, term: number): boolean {
     if (term > this.#term || alive?.ttlMs === 0) this.end();

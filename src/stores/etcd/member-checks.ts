@@ -10,8 +10,8 @@ const ANSWER_MS = 1_000;
 /** The header `date` has whole seconds. */
 const DATE_STEP_MS = 1_000;
 
-/** What one member tells outside of the protocol of the locks. */
-export interface MemberWord {
+/** What one member reports about itself. */
+export interface MemberReport {
   readonly label: string;
   /** It has answered a call of the client, or at one of its own addresses. */
   readonly isUp: boolean;
@@ -30,7 +30,7 @@ export async function askMembers(
   members: readonly Member[],
   answered: ReadonlySet<string>,
   { clock, signal }: DiagnoseContext,
-): Promise<readonly MemberWord[]> {
+): Promise<readonly MemberReport[]> {
   const late = new AbortController();
   const timer = clock.startTimer(ANSWER_MS, () => late.abort());
   const limit = AbortSignal.any([signal, late.signal]);
@@ -57,7 +57,7 @@ async function askAt(
   url: URL,
   clock: Clock,
   signal: AbortSignal,
-): Promise<Pick<MemberWord, 'quota' | 'clock'> | null> {
+): Promise<Pick<MemberReport, 'quota' | 'clock'> | null> {
   try {
     if (url.protocol !== 'http:') {
       await connects(url, signal);
@@ -92,9 +92,9 @@ async function connects({ hostname, port }: URL, signal: AbortSignal): Promise<v
 }
 
 /** There is a leader, so that a majority is up. */
-export function judgeReachable(words: readonly MemberWord[]): Verdict {
-  const silent = words.filter(({ isUp }) => !isUp).map(({ label }) => label);
-  const found = `${words.length - silent.length} of the ${words.length} members answer`;
+export function judgeReachable(reports: readonly MemberReport[]): Verdict {
+  const silent = reports.filter(({ isUp }) => !isUp).map(({ label }) => label);
+  const found = `${reports.length - silent.length} of the ${reports.length} members answer`;
   if (silent.length === 0) return ok(found, 'A majority stays when as many members fail as may fail.');
   return warn(
     `${found}; no answer from ${silent.join(', ')}`,
@@ -105,12 +105,12 @@ export function judgeReachable(words: readonly MemberWord[]): Verdict {
 }
 
 /** Of the members whose time is visible: at least one. */
-export function judgeClocks(words: readonly MemberWord[]): Verdict {
-  return worstOf(words.flatMap(({ label, clock }) => (clock === null ? [] : [[label, clock] as const])));
+export function judgeClocks(reports: readonly MemberReport[]): Verdict {
+  return worstOf(reports.flatMap(({ label, clock }) => (clock === null ? [] : [[label, clock] as const])));
 }
 
 /** The smallest quota; `null`: not visible. */
-export function quotaOf(words: readonly MemberWord[]): number | null {
-  const known = words.flatMap(({ quota }) => quota ?? []);
+export function quotaOf(reports: readonly MemberReport[]): number | null {
+  const known = reports.flatMap(({ quota }) => quota ?? []);
   return known.length === 0 ? null : Math.min(...known);
 }

@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { parseHosts, parseQuery, parseUser } from '../shared/url.ts';
 
-/** The parts of an `etcd://` URL. */
 export interface EtcdUrl {
   readonly hosts: readonly string[];
   readonly auth: { readonly username: string; readonly password: string } | null;

@@ -42,7 +42,6 @@ export class WatchHub {
   readonly #calls: Calls;
   readonly #clock: Clock;
   readonly #subscription: Subscription<WatchReply>;
-  /** The watches that are not cancelled. */
   readonly #entries = new Set<Entry>();
   /** Watches whose creation was requested. The answers come in the same order. */
   #creating: Entry[] = [];

@@ -16,8 +16,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { CallbackIndex, disposable } from '../shared/callback-index.ts';
-import { EvictionListeners } from '../shared/eviction-listeners.ts';
+import { CallbackIndex, Callbacks, disposable } from '../shared/callback-index.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import { ClaimQueue, type MemoryClaim } from './claim-queue.ts';
@@ -49,7 +48,7 @@ class MemoryStore implements Store {
   readonly #queueMax: number;
   readonly #queues = new Map<string, ClaimQueue>();
   readonly #observers = new CallbackIndex();
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   #lastFence = 0n;
   #closed = false;
@@ -115,7 +114,7 @@ class MemoryStore implements Store {
 
   async evict(ref: ClaimRef): Promise<boolean> {
     const isRemoved = await this.release(ref);
-    if (isRemoved) this.#evictions.tell(ref.id);
+    if (isRemoved) this.#evictions.call(ref.id);
     return isRemoved;
   }
 

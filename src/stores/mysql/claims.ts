@@ -92,7 +92,7 @@ export class Claims {
     if (only !== undefined && isSingle(only))
       return [{ value: await connection.run(only.text, only.values) }];
     const isAlone = requests.length === 1 && call.triesOf(0) === 0;
-    // Where a claim waits, the statement would be in vain.
+    // While a claim waits for the lock, the statement changes no row.
     if (isAlone && only?.alone !== undefined && this.poller.rowOf(only.name) === undefined) {
       const [text, ...values] = only.alone;
       const { affectedRows, insertId } = await connection.run<Changes>(text, [this.#newVersion(), ...values]);

@@ -68,7 +68,7 @@ export class Connection extends LimitedConnection<LimitedDriver> {
     super(driver, clock, failures);
     this.#library = library;
     this.#onClose = onClose;
-    // Of a connection that breaks during a statement, only that statement is told: see `run`.
+    // No such event comes while a statement is pending: see `run`.
     own.on('error', () => this.#onBroken());
   }
 

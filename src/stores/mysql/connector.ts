@@ -10,10 +10,7 @@ export interface MysqlPool {
   getConnection: unknown;
 }
 
-/**
- * What says where the server is and who we are. The rest of the user's settings is not for our
- * statements.
- */
+/** The settings that are copied from the user's pool: address, login and encryption. */
 const SETTINGS = [
   ...['host', 'port', 'localAddress', 'socketPath', 'stream', 'ssl', 'compress', 'connectAttributes'],
   ...['user', 'password', 'password2', 'password3', 'passwordSha1', 'authPlugins', 'authSwitchHandler'],

@@ -7,7 +7,7 @@ import { failuresBy } from '../shared/server-failure.ts';
  */
 const ENDED = new Set([1053, 1105, 1180, 1927, 3169, 4031]);
 
-/** Packet too large, data that does not fit: one operation is to blame, and nothing was done. */
+/** Packet too large, data that does not fit: one operation caused it, and nothing was done. */
 const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
 /** Access denied to a database, to a table or to a column; no database is chosen. */
 const DENIED = new Set([1044, 1046, 1142, 1143, 1227]);
@@ -35,7 +35,13 @@ export function errorNumberOf(error: unknown): number | null {
 export const failures = failuresBy({
   label: 'MySQL',
   codeOf: errorNumberOf,
-  isEnd: (number) => ENDED.has(number),
-  kinds: { one: ONE_FAILED, tables: MISSING, server: READ_ONLY, again: TRY_AGAIN, denied: DENIED },
+  kinds: {
+    end: ENDED,
+    one: ONE_FAILED,
+    tables: MISSING,
+    server: READ_ONLY,
+    again: TRY_AGAIN,
+    denied: DENIED,
+  },
   hints: HINTS,
 });

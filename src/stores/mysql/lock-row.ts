@@ -13,7 +13,6 @@ export interface Hold {
   readonly note: string;
 }
 
-/** A claim that waits. */
 export interface Queued {
   readonly id: string;
   readonly mode: Mode;

@@ -28,7 +28,7 @@ import { listNames } from './inspect.ts';
 import { pruneTimer } from './pruner.ts';
 import { Schema } from './schema.ts';
 
-/** What of a MySQL store can be set. Programs that share locks must agree on the prefix. */
+/** Options of a MySQL store. Programs that share locks must agree on the prefix. */
 export interface MysqlStoreOptions {
   /** What the names of its tables begin with: 1 to 40 of a-z, 0-9 and _. Default `holdfast_`. */
   readonly prefix?: string | undefined;
@@ -58,9 +58,9 @@ export function leaseStore(connector: Connector, options: MysqlStoreOptions): St
 export class MysqlServer implements QueueServer {
   readonly kind = 'mysql';
   readonly label = 'MySQL';
-  /** Far below where the server's numbers end. */
+  /** Far below the greatest BIGINT. */
   readonly fenceMax = 2n ** 62n;
-  /** A waiter that is next has five seconds to ask. The poller says so for those that can be woken. */
+  /** The next waiter has five seconds to claim. The poller wakes those that can be woken. */
   readonly retry = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 2_000, max: 3_000 } };
   readonly #diagnosed: DiagnosedStore;
   readonly #queueMax: number;

@@ -56,7 +56,7 @@ export class Poller implements QueueSubscription {
     const { name, queue } = row;
     const before = this.rowOf(name) ?? row;
     const left = new Set([...queue, ...row.holds].map(({ id }) => id));
-    // While this process stood still, another one may have removed its claims from the queue. Their
+    // While this process was stopped, another one may have removed its claims from the queue. Their
     // waiters have to ask, to be in the queue again.
     const removed = before.queue.filter(({ id }) => !left.has(id));
     const woken = hasNewNote(before, row) ? queue : next;

@@ -77,7 +77,7 @@ const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_loc
   WHERE name > ? AND name >= ? AND LEFT(name, ${NUMBER}) = ?
   ORDER BY name LIMIT ${LIST_ROWS}`;
 
-/** Before the rows are deleted. Where it fails to be in time, nothing is deleted. */
+/** Sent before `PRUNE`, which is not sent if this fails. */
 const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence, ${NUMBER})`;
 
 const PRUNE = `DELETE l FROM ${NAMED}

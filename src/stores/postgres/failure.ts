@@ -42,8 +42,8 @@ export function stateIn(error: unknown): string | null {
 export const failures = failuresBy({
   label: 'PostgreSQL',
   codeOf: sqlStateOf,
-  isEnd: (state) => ENDED.test(state),
   kinds: {
+    end: { has: (state) => ENDED.test(state) },
     one: { has: (state) => ONE_FAILED.test(state) },
     tables: MISSING,
     again: TRY_AGAIN,

@@ -56,7 +56,7 @@ export function connectionOf(client: RedisClient, isOwn = false): RedisConnectio
   );
 }
 
-/** Clients do not tell their version. These are known by what version 5 took away or brought. */
+/** Clients do not tell their version. Old ones are known by properties that version 5 removed or added. */
 function refuseOld(client: object): void {
   const { options } = client as { readonly options?: object | null };
   const isIoredis4 =

@@ -49,7 +49,6 @@ export function clientEnded(why: string, lastError: Error | null): StoreError {
   return notSent(why, lastError, closed);
 }
 
-/** A command that has reached its time limit. */
 export function outOfTime(isSent: boolean, { isReady, lastError }: RedisConnection): StoreError {
   if (!isSent) return notSent('no connection within the time limit', lastError);
   const cause = isReady ? null : lastError;

@@ -9,7 +9,7 @@ import type { Store } from '../../store/store.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { clusterNodesOf, connectionOf, type RedisClient, type RedisClusterClient } from './client.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
-import { checkPrefix } from './prefix.ts';
+import { checkPrefix } from './keys.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { ReplicatedStore } from './replicated-store.ts';
 

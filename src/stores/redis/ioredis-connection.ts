@@ -283,7 +283,7 @@ async function closeQuietly(client: IoredisClient): Promise<void> {
   });
   const isUnused = client.status !== 'ready';
   if (client.status !== 'end') client.disconnect();
-  // Nothing was sent that a server which is silent from the start could still need.
+  // The client was never ready, so no command is pending.
   if (isUnused) client.stream?.destroy();
   endHelpers(client);
   if (!willEnd) return;

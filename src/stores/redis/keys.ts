@@ -1,3 +1,5 @@
+import { InvalidArgumentError } from '../../errors.ts';
+
 /** The keys of one lock. */
 export interface LockKeys {
   /** The key that other programs use for the same lock: prefix and name, nothing else. */
@@ -63,4 +65,11 @@ export class Keys {
 
 function escapeGlob(text: string): string {
   return text.replace(/[\\*?[\]^-]/g, '\\$&');
+}
+
+/** Throws `InvalidArgumentError` for what cannot stand before every key. */
+export function checkPrefix(prefix: string | undefined): void {
+  if (prefix !== undefined && (typeof prefix !== 'string' || Buffer.byteLength(prefix) > 256)) {
+    throw new InvalidArgumentError('prefix', 'must be a string of at most 256 bytes');
+  }
 }

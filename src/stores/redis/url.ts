@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { parseHosts, parseQuery, parseUser, splitQuery, unescaped } from '../shared/url.ts';
-import { checkPrefix } from './prefix.ts';
+import { checkPrefix } from './keys.ts';
 
 /** The parts of a URL with several hosts. */
 export interface Hosts {

@@ -142,8 +142,7 @@ export class AheadWatch<Claim extends WatchedClaim> {
       const isFirstFailure = !entry.hasFailed;
       entry.hasFailed = true;
       disarm(entry);
-      // The last refusal told the claim to sleep for long. The claim asks once more, and polls from
-      // then on.
+      // The last refusal had a long `retryAfterMs`. The claim asks once more, and polls from then on.
       if (isFirstFailure) entry.claim.waiter?.wake();
     }
   }

@@ -17,7 +17,6 @@ export class KeyedTimers<Key extends string = string> {
     return this.#timers.has(key);
   }
 
-  /** Replaces the timer of the key. */
   set(key: Key, ms: number, callback: () => void): void {
     this.delete(key);
     const timer = this.#clock.startTimer(ms, () => {

@@ -79,7 +79,6 @@ export class LimitedConnection<Driver extends LimitedDriver> implements PooledCo
     }
   }
 
-  /** Whether it keeps the process alive. */
   setKeepAlive(isKept: boolean): void {
     if (this.#isOpen) this.driver.setKeepAlive(isKept);
   }

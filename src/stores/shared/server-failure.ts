@@ -2,19 +2,18 @@ import { StoreError } from '../../errors.ts';
 import { errorText } from '../../util/error-text.ts';
 
 /**
- * `one`: one operation has failed, and the others were undone with it. `again`: nothing was done, and
- * the next attempt may succeed. `tables`: they do not exist. `server`: it is not the one to write to.
- * `denied`: this user lacks a privilege.
+ * `end`: the server has ended or the session has, perhaps after the commit. `one`: one operation has
+ * failed, and the others were undone with it. `again`: nothing was done, and the next attempt may
+ * succeed. `tables`: they do not exist. `server`: it is not the one to write to. `denied`: this user
+ * lacks a privilege.
  */
-export type FailureKind = 'one' | 'again' | 'tables' | 'server' | 'denied';
+export type FailureKind = 'end' | 'one' | 'again' | 'tables' | 'server' | 'denied';
 
 export interface FailureRules<Code extends string | number> {
   /** The product, for error texts. */
   readonly label: string;
   /** The code of an error that the server itself reported; `null` for any other error. */
   codeOf(error: unknown): Code | null;
-  /** The server has ended or the session has, perhaps after the commit. */
-  isEnd(code: Code): boolean;
   /** Which codes are of which kind. */
   readonly kinds: Readonly<Partial<Record<FailureKind, { has(code: Code): boolean }>>>;
   /** What a user can do about it, by code. */
@@ -39,13 +38,13 @@ export interface Failures {
 }
 
 export function failuresBy<Code extends string | number>(rules: FailureRules<Code>): Failures {
-  const { label, codeOf, isEnd, kinds, hints } = rules;
+  const { label, codeOf, kinds, hints } = rules;
   const failureOf = (error: unknown): StoreError => {
     if (error instanceof StoreError) return error;
     const code = codeOf(error);
     const hint = code === null ? undefined : hints[code];
     const text = `${label}: ${errorText(error)}${hint === undefined ? '' : ` (${hint})`}`;
-    const isUndone = code !== null && !isEnd(code);
+    const isUndone = code !== null && kinds.end?.has(code) !== true;
     return new StoreError(text, { cause: error, applied: isUndone ? 'no' : 'unknown' });
   };
   return {

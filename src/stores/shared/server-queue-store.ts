@@ -16,10 +16,8 @@ import type {
 } from '../../store/store.ts';
 import { Commands } from '../../util/command.ts';
 import { isDefinite } from '../../util/error-code.ts';
-import { disposable } from './callback-index.ts';
-import { EvictionListeners } from './eviction-listeners.ts';
+import { Callbacks, disposable } from './callback-index.ts';
 import { KeyedTimers } from './keyed-timers.ts';
-import { RecentIds } from './recent-ids.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
 import { WakeList } from './wake-list.ts';
@@ -108,6 +106,18 @@ export interface QueueServer {
   close(): Promise<void>;
 }
 
+const IDS_MAX = 10_000;
+
+/** The ids of claims that were added last. The oldest is forgotten, so that the set has a bound. */
+class RecentIds extends Set<string> {
+  override add(id: string): this {
+    super.add(id);
+    const [oldest] = this.size > IDS_MAX ? this : [];
+    if (oldest !== undefined) this.delete(oldest);
+    return this;
+  }
+}
+
 /** The id of no claim: such a release only grants the waiters that fit. */
 const NOBODY = '';
 /**
@@ -139,7 +149,7 @@ export class ServerQueueStore implements Store {
   readonly kind: string;
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
   readonly onEvicted: Store['onEvicted'];
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly #server: QueueServer;
   readonly #clock: Clock;
   readonly #background: Commands;
@@ -169,7 +179,7 @@ export class ServerQueueStore implements Store {
     this.#subscription = server.subscribe({
       onGranted: (id, grant) => this.#onGranted(id, grant),
       onChanged: (name, mayGrant) => this.#observers.tell(name, mayGrant),
-      onEvicted: (id) => this.#evictions.tell(id),
+      onEvicted: (id) => this.#evictions.call(id),
       onHandoff: (name) => this.#waiting.wakeFirstIn(name, HANDOFF_CHECK_MS),
       onPoll: () => this.#waiting.wakeFirsts(),
       isWanted: () => !this.#waiting.isEmpty || !this.#observers.isEmpty,
@@ -282,7 +292,7 @@ export class ServerQueueStore implements Store {
   async evict({ name, id }: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     const isRemoved = await this.#remove({ name, id, evict: true, hasWaited: false }, signal);
     if (isRemoved) {
-      this.#evictions.tell(id);
+      this.#evictions.call(id);
       // The claim is gone whether or not its holder is told now.
       await this.#server.announceEviction?.({ name, id }, signal).catch(() => {});
     }
@@ -333,11 +343,6 @@ export class ServerQueueStore implements Store {
   /** No waiters, no observers, no handoff to check. */
   protected get isQuiet(): boolean {
     return this.#waiting.isEmpty && this.#observers.isEmpty && this.#handoffChecks.isEmpty;
-  }
-
-  /** Closes the subscription of an idle store. */
-  retire(): void {
-    void this.#subscription.close();
   }
 
   close(): Promise<void> {

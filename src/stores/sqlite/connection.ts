@@ -21,7 +21,7 @@ export class Connection {
   readonly path: string | null;
   /** To be run after the commit, when other processes can see what was written. */
   effects: (() => void)[] = [];
-  /** COMMIT itself failed, for example because of a statement left half-way: reopen the database. */
+  /** COMMIT itself failed, for example because of an unfinished statement: reopen the database. */
   hasFailedCommit = false;
   readonly #host: Host;
   readonly #bootNumber: number;
@@ -67,7 +67,7 @@ export class Connection {
   /** Runs several statements as one transaction, or as a part of the one that is already open. */
   transact<T>(work: () => T): T {
     if (this.#isInTransaction) return work();
-    // Not a prepared statement, which libsql would leave half-way when it fails.
+    // Not a prepared statement, which libsql would leave unfinished when it fails.
     this.#database.exec('BEGIN IMMEDIATE');
     this.#isInTransaction = true;
     let isDone = false;
@@ -92,7 +92,7 @@ export class Connection {
   /**
    * Whether other processes see what was written. POSIX drops a process's locks on a file when *any*
    * descriptor of it is closed, for example after reading the file for a copy. Another process may then
-   * think that it is the last one and remove the log, and this one would go on writing to it alone.
+   * find no lock and remove the log, and this one would continue to write to it alone.
    */
   isVisibleToOthers(): boolean {
     return this.#log === null || fstatSync(this.#log).nlink > 0;

@@ -16,7 +16,7 @@ interface QueueRow extends ModeColumns {
   readonly left: number;
 }
 
-/** The holders together, with a mode that agrees with those of all. */
+/** The holders together, and one mode that is compatible with all of them. */
 interface Holders extends ModeColumns {
   /** 0 when there are none. */
   readonly weight: number;

@@ -12,8 +12,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
-import { CallbackIndex, disposable } from '../shared/callback-index.ts';
-import { EvictionListeners } from '../shared/eviction-listeners.ts';
+import { CallbackIndex, Callbacks, disposable } from '../shared/callback-index.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { WakeList } from '../shared/wake-list.ts';
 import { type Announce, Claims } from './claims.ts';
@@ -27,7 +26,7 @@ import { FIRST_MS } from './lock-queue.ts';
 import { isGone } from './process-tag.ts';
 import { Transactions } from './transactions.ts';
 
-/** What of a SQLite store can be set. */
+/** Options of a SQLite store. */
 export interface SqliteStoreOptions {
   /** How many claims may wait for one lock. Default 10,000. */
   readonly queueMax?: number | undefined;
@@ -51,7 +50,7 @@ export class SqliteStore implements Store {
   readonly #notifier: FileNotifier;
   readonly #waiting: WakeList;
   readonly #observers = new CallbackIndex();
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   #pruneTimer: Timer | null = null;
   #closed = false;
@@ -67,7 +66,7 @@ export class SqliteStore implements Store {
     const { path, connect } = sourceOf(source, host ?? hostOf(this.#clock));
     this.#path = path;
     if (path !== null) assertHostClock(this.#clock);
-    this.#notifier = new FileNotifier(path, this.#onNotified, () => this.#evictions.tell(null));
+    this.#notifier = new FileNotifier(path, this.#onNotified, () => this.#evictions.call(null));
     this.#claims = new Claims(queueMaxOf(options), this.#notifier, this.#announce);
     this.#transactions = new Transactions(this.#clock, path ?? 'in memory', connect);
     if (!openLater) this.#transactions.open();
@@ -101,7 +100,7 @@ export class SqliteStore implements Store {
   async evict(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     const isRemoved = await this.#transactions.run((db) => this.#claims.release(db, ref), signal);
     if (isRemoved) {
-      this.#evictions.tell(ref.id);
+      this.#evictions.call(ref.id);
       this.#notifier.notifyOfEviction();
     }
     return isRemoved;

@@ -127,7 +127,7 @@ export class Transactions {
       }
     };
     // A single statement commits by itself, at half the cost. But libsql leaves a statement that failed
-    // half-way, and until a COMMIT succeeds, statements outside a transaction are not committed.
+    // unfinished, and until a COMMIT succeeds, statements outside a transaction are not committed.
     if (operations.length === 1 && this.#failures === 0) runAll();
     else db.transact(runAll);
     return answers;

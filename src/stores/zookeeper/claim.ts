@@ -21,7 +21,7 @@ export class Claim implements ClaimRef {
   fence: bigint | null = null;
   /** The greatest fence that had been seen when it entered the queue. */
   fenceAbove = 0n;
-  /** In its queue, it was found to have a mode that agrees and to be within the bound. */
+  /** Its mode and the bound of the queue were checked. */
   isChecked = false;
   /** When this store learned that the claim is granted, by the monotonic clock; `null`: it waits. */
   grantedAtMs: number | null = null;
@@ -64,7 +64,7 @@ export class Claim implements ClaimRef {
     this.isAheadGone = false;
   }
 
-  // The list of ten thousand claims has a megabyte, and reading it once for each claim takes
+  // The list of ten thousand claims takes a megabyte, and reading it once for each claim takes
   // minutes. `bench/zookeeper/shortcuts.ts` isolates the gain of these two methods.
 
   /** For a claim that asks again: whether the node ahead still exists, by a read of one member. */

@@ -43,12 +43,12 @@ export async function diagnose(
   root: string,
   context: DiagnoseContext,
 ): Promise<readonly Finding[]> {
-  const words = await Promise.all(session.client.servers.map((member) => askServer(member, context.clock)));
+  const reports = await Promise.all(session.client.servers.map((member) => askServer(member, context.clock)));
   const requestedMs = session.client.requestedTimeoutMs;
   const grantedMs = session.client.raw.getSessionTimeout();
   const checks: Check[] = [
-    { check: 'zookeeper-version', run: () => judgeVersions(words) },
-    { check: 'zookeeper-serving', run: () => judgeServing(words) },
+    { check: 'zookeeper-version', run: () => judgeVersions(reports) },
+    { check: 'zookeeper-serving', run: () => judgeServing(reports) },
     { check: 'zookeeper-members', run: async () => judgeMembers(await readConfig(session)) },
     { check: 'zookeeper-session-limit', run: () => judgeSessionLimit(requestedMs, grantedMs) },
     { check: 'zookeeper-session', run: () => judgeSession(grantedMs, context.ttlMs) },
@@ -82,8 +82,8 @@ async function askServer(
   return { version, mode, isServing: isHidden ? null : mode !== null && mode !== 'read-only' };
 }
 
-export function judgeVersions(words: readonly ServerStatus[]): Verdict {
-  const versions = [...new Set(words.flatMap(({ version }) => version ?? []))].sort();
+export function judgeVersions(reports: readonly ServerStatus[]): Verdict {
+  const versions = [...new Set(reports.flatMap(({ version }) => version ?? []))].sort();
   if (versions.length === 0)
     return unknown(
       'no member answers the four-letter word srvr',
@@ -100,8 +100,8 @@ export function judgeVersions(words: readonly ServerStatus[]): Verdict {
   return fail(found, 'The store was not made for this version.', 'Use ZooKeeper 3.5 or newer.');
 }
 
-export function judgeServing(words: readonly ServerStatus[]): Verdict {
-  const known = words.filter(({ isServing }) => isServing !== null);
+export function judgeServing(reports: readonly ServerStatus[]): Verdict {
+  const known = reports.filter(({ isServing }) => isServing !== null);
   const serving = known.filter(({ isServing }) => isServing === true);
   if (known.length === 0)
     return unknown(

@@ -84,7 +84,7 @@ export class Transactions {
 
   /**
    * Reads a queue behind all writes that were sent before. Requests that come while another read is
-   * pending share the next one, so a crowd that enters a long queue reads it rarely.
+   * pending share the next one, so many claims that enter at once cause few reads.
    */
   readBehind(lock: string): Promise<Queue> {
     const found = this.#nextReads.get(lock);

@@ -111,7 +111,7 @@ class ZookeeperStore implements Store {
       const usable = signal?.aborted === true ? null : this.#connection.usable;
       const session = usable ?? (await this.#connection.ready(signal));
       const left = this.#table.get(request);
-      // It is made anew, and checked like a new one.
+      // The claim is created again, and checked like a new one.
       if (left?.isLeaving === true) await this.#claims.release(left, signal);
       const claim = this.#table.get(request) ?? new Claim(request, this.#tree.lock(request.name), session);
       if (claim.session !== session) claim.restartIn(session);

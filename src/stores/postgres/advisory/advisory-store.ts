@@ -15,8 +15,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../../store/store.ts';
-import { CallbackIndex, disposable } from '../../shared/callback-index.ts';
-import { EvictionListeners } from '../../shared/eviction-listeners.ts';
+import { CallbackIndex, Callbacks, disposable } from '../../shared/callback-index.ts';
 import { queueMaxOf } from '../../shared/queue-max.ts';
 import type { ConnectionFactory } from '../connection.ts';
 import { connectionFactoryOf, type PostgresPool } from '../connection-factory.ts';
@@ -69,7 +68,7 @@ export class AdvisoryStore implements Store {
   readonly kind = 'postgres-advisory';
   readonly traits: Traits = { lifetime: 'session', ordered: false, counting: false, remembers: false };
   readonly #factory: ConnectionFactory;
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   readonly #sessions: Sessions;
   readonly #keys: KeyFinder;
@@ -200,7 +199,7 @@ export class AdvisoryStore implements Store {
     else {
       // Its holder renews at once. Without a waiter nobody renews, and nothing has to be kept.
       if (waiter !== undefined) this.#evicted.add(ref.id);
-      this.#evictions.tell(ref.id);
+      this.#evictions.call(ref.id);
     }
     return true;
   }

@@ -158,7 +158,7 @@ export class Inspect {
     // An answer may arrive before the reply to the statement that sent the question.
     this.#receivers.set(n, ({ of, part }) => {
       if (part !== null) parts.push(part);
-      // Three thirds must not add up to less than one.
+      // Rounded up: three thirds may add up to a little less than one.
       answered += 1 / Math.max(of, 1) + 1e-9;
       if (answered >= wanted) onDone();
     });

@@ -18,7 +18,6 @@ const POLL_MAX_MS = 4_000;
 /** When to ask again after another session's release kept the companion lock from being shared. */
 const UNANNOUNCED_MS = 20;
 
-/** A claim of this process. */
 export class Claim {
   readonly name: string;
   readonly id: string;

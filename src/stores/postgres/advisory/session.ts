@@ -231,7 +231,7 @@ export class Session {
 
   #execute(statement: Statement): Promise<readonly Row[]> {
     const connection = this.#connection;
-    // A caller waits for the answer, and nobody for an idle session.
+    // An idle session does not keep the process alive: only a caller that waits for an answer does.
     connection.setKeepAlive(true);
     this.#sentAtMs = this.#options.clock.monotonicMs();
     this.#watchdog ??= this.#watch(WATCH_EVERY_MS);

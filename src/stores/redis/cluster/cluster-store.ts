@@ -13,7 +13,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../../store/store.ts';
-import { EvictionListeners } from '../../shared/eviction-listeners.ts';
+import { Callbacks } from '../../shared/callback-index.ts';
 import { untilReady } from '../call.ts';
 import { failureOf } from '../failure.ts';
 import { Keys } from '../keys.ts';
@@ -44,7 +44,7 @@ export class ClusterStore implements Replicating {
   readonly #prefix: string;
   readonly #ownsClient: boolean;
   readonly #stores = new Map<number, RedisStore>();
-  readonly #evictions = new EvictionListeners();
+  readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   #closing: Promise<void> | null = null;
 
@@ -139,7 +139,7 @@ export class ClusterStore implements Replicating {
     const store = new RedisStore(this.#connection, this.#options, false, shared);
     if (this.#stores.size >= STORES_MAX) this.#retireSome();
     this.#stores.set(slot, store);
-    store.onEvicted?.((id) => this.#evictions.tell(id));
+    store.onEvicted?.((id) => this.#evictions.call(id));
     return store;
   }
 
@@ -148,7 +148,7 @@ export class ClusterStore implements Replicating {
     let checks = 0;
     for (const [slot, store] of this.#stores) {
       this.#stores.delete(slot);
-      if (store.isIdle) store.retire();
+      if (store.isIdle) void store.subscription.close();
       else this.#stores.set(slot, store);
       checks += 1;
       if (checks === RETIRE_CHECKS) return;

@@ -100,7 +100,7 @@ function nodesIn(shard: unknown): readonly ShardNode[] {
   const nodes = fieldsOf(shard).get('nodes') as unknown[];
   return nodes.map((node) => {
     const fields = fieldsOf(node);
-    // A replica is `loading` until the other nodes have heard how much it has.
+    // A replica is `loading` until the other nodes know its replication offset.
     return { role: String(fields.get('role')), isUp: !String(fields.get('health')).startsWith('fail') };
   });
 }

@@ -17,7 +17,6 @@ export interface Subscriber {
   close(): void;
 }
 
-/** One node of a Cluster. */
 export interface ClusterNode {
   /** The connection that the client has to it; `null` before `connect`. */
   readonly connection: RedisConnection | null;
@@ -42,7 +41,6 @@ export interface ClusterNodes extends Pick<RedisConnection, ClientState | 'close
   leave(): void;
 }
 
-/** How long connecting to a node may take. */
 const CONNECT_MS = 500;
 
 /**

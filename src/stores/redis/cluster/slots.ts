@@ -1,4 +1,3 @@
-/** How many slots a Cluster has. */
 export const SLOTS = 16_384;
 
 /** CRC-16/XMODEM, by which a Cluster assigns keys to slots. */

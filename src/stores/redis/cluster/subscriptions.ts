@@ -1,7 +1,6 @@
 import type { ChannelEvents } from '../connection.ts';
 import type { ClusterNode, Subscriber } from './nodes.ts';
 
-/** The channels of one slot. */
 interface ChannelSubscription {
   readonly channels: readonly string[];
   readonly slot: number;
