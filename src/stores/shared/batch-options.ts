@@ -1,29 +1,18 @@
 import type { Clock } from '../../clock.ts';
 
-/**
- * The outcome of one request of a call. `retryMs`: nothing was done; send the request again after
- * this delay.
- */
+/** The outcome of one request. `retryMs`: nothing was done; it is sent again after this delay. */
 export type Answer<Result> =
   | { readonly value: Result }
   | { readonly error: Error }
   | { readonly retryMs: number };
 
-/**
- * What a backend can learn about a pending call. Requests are identified by their position in the
- * call.
- */
+/** A pending call, for the backend. Requests are identified by their position in the call. */
 export interface CallInfo {
-  /**
-   * False once the caller has given up the request. A backend that sends the call again must leave
-   * it out.
-   */
+  /** False once the caller has given up the request: it need not be carried out. */
   isWanted(position: number): boolean;
   /** How often this request was sent before this call. */
   triesOf(position: number): number;
-  /**
-   * Called when every caller has given up. The answer may never come, and no caller waits for it.
-   */
+  /** Called when every caller has given up. The answer may never come. */
   onAbandoned: (() => void) | null;
 }
 
@@ -68,10 +57,7 @@ export interface BatchOptions<Request, Result> {
    * until the end of the tick, as always while a call is pending.
    */
   readonly sendsAtOnce?: boolean;
-  /**
-   * Sends all of these requests in one call, in this order. Resolves to their answers, in the same
-   * order.
-   */
+  /** Sends these requests in one call, in this order. Resolves to their answers, in the same order. */
   readonly send: Send<Request, Result>;
   /** Whether a call can be sent now. Default: always. */
   isReady?(): boolean;

@@ -45,10 +45,7 @@ export class Batch<Request, Result> {
     return this.#calls.all.length + this.#queue.length + this.#delayed.all.length === 0;
   }
 
-  /**
-   * Resolves or rejects as `send` answers for this request, or rejects as soon as the signal
-   * aborts.
-   */
+  /** Settles as `send` answers for this request, or rejects as soon as the signal aborts. */
   add(request: Request, signal?: AbortSignal): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) {

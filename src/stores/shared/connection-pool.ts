@@ -2,19 +2,14 @@ import type { Clock, Timer } from '../../clock.ts';
 import { HoldfastError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
+import type { LimitedConnection, LimitedDriver } from './limited-connection.ts';
 import type { MigratedSchema } from './migrated-schema.ts';
 import { storeClosed } from './store-closed.ts';
 
-/** One connection that only the store uses. It ends for good when it breaks. */
-export interface PooledConnection {
-  readonly isOpen: boolean;
-  /** Whether it keeps the process alive. */
-  setKeepAlive(isKept: boolean): void;
-  /** Ends it at once. */
-  destroy(): void;
-  /** Never rejects. */
-  close(): Promise<void>;
-}
+export type PooledConnection = Pick<
+  LimitedConnection<LimitedDriver>,
+  'isOpen' | 'setKeepAlive' | 'destroy' | 'close'
+>;
 
 export interface ConnectionPoolOptions<Connection> {
   readonly clock: Clock;

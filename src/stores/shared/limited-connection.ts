@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { HoldfastError, UnsupportedError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
-import type { PooledConnection } from './connection-pool.ts';
 import type { Failures } from './server-failure.ts';
 
 /** A connection of a client library. */
@@ -40,7 +39,7 @@ export interface OpenLimits {
  * One connection that only the store uses. When it breaks, or when a statement takes too long, it ends
  * for good, and another has to be opened.
  */
-export class LimitedConnection<Driver extends LimitedDriver> implements PooledConnection {
+export class LimitedConnection<Driver extends LimitedDriver> {
   protected readonly driver: Driver;
   readonly #clock: Clock;
   readonly #errors: Failures;

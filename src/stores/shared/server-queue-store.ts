@@ -20,6 +20,7 @@ import { Callbacks, disposable } from './callback-index.ts';
 import { KeyedTimers } from './keyed-timers.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
 import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
+import type { Subscription } from './subscription.ts';
 import { WakeList } from './wake-list.ts';
 
 /** The server's answer for a claim that it does not grant. */
@@ -63,16 +64,8 @@ export interface SubscriptionEvents {
   onGap(): void;
 }
 
-/**
- * The subscription to the server's messages. It is opened for the first waiter or observer, and
- * reconnects by itself.
- */
-export interface QueueSubscription {
-  readonly isUp: boolean;
-  /** Resolves when it is subscribed, or after a time limit. */
-  start(): Promise<void>;
-  close(): Promise<void>;
-}
+/** Of the server's messages. It is opened for the first waiter or observer, and reconnects by itself. */
+export type QueueSubscription = Pick<Subscription<unknown>, 'isUp' | 'start' | 'close'>;
 
 /**
  * A server that keeps the queue itself. Each operation is one atomic step. Operations of one tick
@@ -262,10 +255,7 @@ export class ServerQueueStore implements Store {
     this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(grant.validForMs, ttlMs) });
   }
 
-  /**
-   * A wake-up asks the owner to renew its claim, and the renewal extends the grant to the TTL that was
-   * asked for.
-   */
+  /** A wake-up asks the owner to renew the claim. That extends the grant to the TTL asked for. */
   #confirmAfter(ms: number, id: string, waiter: Waiter, tries: number): void {
     this.#unconfirmed.set(id, ms, () => {
       if (tries > 1) this.#confirmAfter(CONFIRM_AGAIN_MS, id, waiter, tries - 1);

@@ -66,10 +66,7 @@ const ANSWER_MS = 3_000;
 export class Subscription<Message> {
   readonly #options: SubscriptionOptions<Message>;
   #connection: SubscribedConnection | null = null;
-  /**
-   * Changes whenever a connection is opened or given up, so that an old one is no longer listened
-   * to.
-   */
+  /** Changes when a connection is opened or given up: an old one is no longer listened to. */
   #epoch = 0;
   #isUp = false;
   #isOver = false;
@@ -92,10 +89,7 @@ export class Subscription<Message> {
     return this.#isUp;
   }
 
-  /**
-   * Opens the connection if there is none. Resolves when it is subscribed, or after a second in any
-   * case.
-   */
+  /** Opens the connection if there is none. Resolves when it is subscribed, or after a second. */
   async start(): Promise<void> {
     if (this.#isUp || this.#isOver) return;
     if (this.#connection === null && !this.#timers.has('retry')) this.#open();
