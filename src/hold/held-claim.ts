@@ -127,7 +127,7 @@ export class HeldClaim {
   /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
   onExtended(ttlMs: number): void {
     this.ttlMs = ttlMs;
-    this.#endUnrenewed(this.heldForMs + ttlMs);
+    this.#endUnrenewed(elapsedMs(this.#core.clock, this.#grantedAt) + ttlMs);
   }
 
   /** A session store has no TTLs: there the core itself ends a hold with `renew: false`. */

@@ -184,9 +184,9 @@ export class Renewals implements Renewer {
     };
     try {
       const outcome = await commands.run(send, limitMs, onLate);
+      // Before the end is watched anew, and before a check that waits for this renewal uses the TTL.
+      if (isExtension && outcome.held) held.onExtended(ttlMs);
       this.#onAnswer(held, command, outcome);
-      // Before `renewing` ends: a check that waits for that must not renew for the former TTL.
-      if (isExtension) held.onExtended(ttlMs);
       return outcome.held || !held.isLost ? null : held.reason;
     } catch (error) {
       if (!isUnknown(error)) held.deadline.onRefused(command);

@@ -80,6 +80,29 @@ describe('on a session store', () => {
     expect(hold.remainingMs).toBe(0);
   });
 
+  it('an extension can also bring the end of an unrenewed hold nearer', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 60_000, renew: false });
+    const next = outcomeOf(session().locks.mutex('a').acquire({ waitMs: 60_000 }));
+    const { signal } = hold;
+    await hold.extend(500);
+    await clock.advance(490);
+    expect([signal.aborted, next.state]).toEqual([false, 'pending']);
+    await clock.advance(20);
+    expect([signal.aborted, next.state]).toEqual([true, 'kept']);
+  });
+
+  it('an extended hold lasts for its TTL although the wall clock was set forward before', async () => {
+    const { clock, session } = makeSessions();
+    const hold = await session().locks.mutex('a').acquire({ ttlMs: 4_000, renew: false });
+    clock.jumpWall(3_000);
+    await hold.extend(3_000);
+    await clock.advance(2_900);
+    hold.assertHeld();
+    await clock.advance(200);
+    expect(hold.remainingMs).toBe(0);
+  });
+
   it('once and rate limits are refused', async () => {
     const { session } = makeSessions();
     const { locks } = session();
