@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createLocks, type Hold } from '../../src/index.ts';
+import { storedName } from '../../src/use.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
 
 /** A store that counts the watches that are still open. */
@@ -56,6 +57,22 @@ describe('nothing is left', () => {
     await observer.return?.();
     await clock.settle();
     expect(open()).toBe(0);
+  });
+
+  it('of claims that expire unreleased: their locks are forgotten although nobody asks again', async () => {
+    const { locks, clock, store } = makeWorld();
+    const expired = new Set<string>();
+    const names = Array.from({ length: 1_500 }, (_, n) => `caller ${n}`);
+    const own = locks();
+    const take = (name: string) => own.rateLimit(name, { permits: 1, perMs: 1_000 }).take();
+    for (const name of names) {
+      await take(name);
+      await store.watch({ name: storedName('rateLimit', name) }, () => expired.add(name));
+    }
+    await clock.advance(2_000);
+    expect(expired.size).toBe(0);
+    for (let n = 0; n < 501; n += 1) await take(`later caller ${n}`);
+    expect(expired.size).toBe(names.length);
   });
 });
 

@@ -41,6 +41,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 /** Waiters are woken in time. They ask again only to keep their queue positions. */
 const REFUSED: ClaimOutcome = { granted: false, retryAfterMs: DEFAULTS.queuePositionMs / 3 };
 
+/** From this number of locks on, those whose claims have all run out are looked for. */
+const SWEEP_MIN = 1_000;
+
 class MemoryStore implements Store {
   readonly kind = 'memory';
   readonly traits: Traits = { lifetime: 'lease', ordered: true, counting: true, remembers: true };
@@ -51,6 +54,7 @@ class MemoryStore implements Store {
   readonly #evictions = new Callbacks<[id: string | null]>();
   readonly onEvicted = this.#evictions.add;
   #lastFence = 0n;
+  #sweepAt = SWEEP_MIN;
   #closed = false;
 
   constructor(clock: Clock, queueMax: number) {
@@ -63,6 +67,7 @@ class MemoryStore implements Store {
     const { name, id, mode, ttlMs } = request;
     // Counts also for a claim that waits and is granted later.
     if (request.fenceAbove > this.#lastFence) this.#lastFence = request.fenceAbove;
+    if (this.#queues.size >= this.#sweepAt) this.#sweep(now);
     const queue = this.#settledQueue(name, now) ?? new ClaimQueue();
     const present = queue.mode;
     if (present !== null && !agree(present, mode)) throw new ModeMismatchError(name, mode, present);
@@ -162,6 +167,14 @@ class MemoryStore implements Store {
     this.#watchExpiry(name, queue, now);
     this.#observers.call(name);
     return this.#queues.get(name);
+  }
+
+  /** Claims that are never released, as those of rate limits, would stay until someone asks again. */
+  #sweep(now: number): void {
+    // An observer may claim again at once.
+    this.#sweepAt = Number.POSITIVE_INFINITY;
+    for (const name of this.#queues.keys()) this.#settledQueue(name, now);
+    this.#sweepAt = Math.max(2 * this.#queues.size, SWEEP_MIN);
   }
 
   /** Grants the waiting claims that fit now, in order. */
