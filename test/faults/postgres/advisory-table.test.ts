@@ -62,4 +62,22 @@ describe('the server’s table of locks', () => {
     await other.end();
     await small.stop();
   }, 60_000);
+
+  it('row 38: a burst of claims in one tick stops before the table is full', async () => {
+    const small = await startPostgres({
+      settings: { max_locks_per_transaction: '20', max_connections: '40' },
+    });
+    const other = await AdvisoryStage.on(small);
+    const store = other.store();
+    await store.claim(request('before'));
+    const burst = Array.from({ length: 1_200 }, (_, n) => request(`burst:${n}`));
+    const outcomes = await Promise.allSettled(burst.map((each) => store.claim(each)));
+    const errors = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    expect(String(errors[0])).toContain('max_locks_per_transaction');
+    // Three quarters of 20 × 40 entries.
+    expect(outcomes.length - errors.length).toBeGreaterThan(250);
+    expect(outcomes.length - errors.length).toBeLessThan(600);
+    await other.end();
+    await small.stop();
+  }, 60_000);
 });

@@ -113,8 +113,9 @@ export class AdvisoryStore implements Store {
       const session = this.#sessions.now ?? (await this.#sessions.current(signal));
       if (!session.isNamed) session.introduce(ownerOf(request.id));
       const key = this.#keys.known(request.name, session) ?? (await this.#keys.find(request.name, session));
-      const { size } = this.#locks;
-      if (!session.isWithinLimit(size)) await session.extendLimit(size, signal);
+      // Again, where other claims that waited for the same count have used up the limit.
+      while (!this.#locks.has(key.text) && !session.isWithinLimit(this.#locks.size))
+        await session.extendLimit(this.#locks.size, signal);
       // The caller may have given up while this call waited for a connection.
       if (signal?.aborted === true) throw gaveUp();
       if (session.isLost) continue;
