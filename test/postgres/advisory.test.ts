@@ -115,6 +115,25 @@ describe('postgresAdvisoryStore and other programs', () => {
   });
 });
 
+it('a watch that is closed while it begins is refused, and leaves no timer', async () => {
+  const store = stage.store();
+  await store.claim(request('warm'));
+  const watch = store.watch({ name: 'warm' }, () => {});
+  await Promise.all([expect(watch).rejects.toMatchObject({ code: 'CLOSED' }), store.close()]);
+});
+
+it('a claim that joins another is answered although the fence of that one cannot be given', async () => {
+  const store = stage.store();
+  await store.claim(request('warm'));
+  const ahead = request('joined', { wait: true, fenceAbove: 2n ** 62n });
+  const [first, second] = await Promise.allSettled([
+    store.claim(ahead),
+    store.claim(request('joined', { wait: true })),
+  ]);
+  expect(first).toMatchObject({ status: 'rejected', reason: { code: 'STORE', applied: 'no' } });
+  expect(second).toMatchObject({ status: 'fulfilled', value: { granted: true } });
+});
+
 it('opens by URL', async () => {
   const locks = await openLocks(`${stage.url}?mode=advisory`, { owner: 'by-url' });
   const hold = await locks.mutex('url').acquire();

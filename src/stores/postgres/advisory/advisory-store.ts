@@ -155,6 +155,8 @@ export class AdvisoryStore implements Store {
   async watch({ name }: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     const session = await this.#sessions.current();
     const key = await this.#keys.find(name, session);
+    // Closed meanwhile: nothing would end the timer.
+    this.#sessions.assertOpen();
     this.#observerTimer ??= this.#pollObservers();
     return disposable(this.#observers.add(key.text, onChange));
   }
