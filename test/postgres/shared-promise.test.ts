@@ -35,6 +35,14 @@ it('gives all callers the failure, which is not unhandled without callers', asyn
   await new Promise(setImmediate);
 });
 
+it('gives the result to a caller that comes after the end', async () => {
+  const { work, finish } = setUp();
+  const first = work.wait();
+  finish('done');
+  await first;
+  expect(await work.wait()).toBe('done');
+});
+
 it('lets a caller leave when its signal aborts, also before it waits', async () => {
   const { work, finish } = setUp();
   const controller = new AbortController();

@@ -172,7 +172,14 @@ export class Lock {
     claim.pending = session.ask(op, signal);
     let hasLock = joins;
     try {
-      const answer = await claim.pending;
+      let answer: string;
+      try {
+        answer = await claim.pending;
+      } finally {
+        // The claims that wait for this answer start again as soon as it is there.
+        claim.pending = null;
+        if (!joins) this.#asking = null;
+      }
       if (isAnnouncement(answer)) this.#isAnnounced = true;
       hasLock ||= !isRefusal(answer);
       if (hasLock) return this.#grant(claim, request, answer);
@@ -185,8 +192,6 @@ export class Lock {
       else this.#users.delete(claim.id);
       throw error;
     } finally {
-      claim.pending = null;
-      if (!joins) this.#asking = null;
       this.#tidy();
     }
   }

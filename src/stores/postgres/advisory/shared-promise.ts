@@ -13,9 +13,12 @@ interface Caller<T> {
  * memory until the work ends.
  */
 export class SharedPromise<T> {
+  readonly #work: Promise<T>;
   readonly #callers = new Set<Caller<T>>();
+  #isSettled = false;
 
   constructor(work: Promise<T>) {
+    this.#work = work;
     work.then(
       (value) => this.#settle((caller) => caller.resolve(value)),
       (error: unknown) => this.#settle((caller) => caller.reject(error)),
@@ -24,6 +27,7 @@ export class SharedPromise<T> {
 
   /** Settles as the work does, or rejects with `gaveUp()` when the signal aborts first. */
   wait(signal?: AbortSignal): Promise<T> {
+    if (this.#isSettled) return this.#work;
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) {
         reject(gaveUp());
@@ -39,6 +43,7 @@ export class SharedPromise<T> {
   }
 
   #settle(settle: (caller: Caller<T>) => void): void {
+    this.#isSettled = true;
     for (const caller of this.#callers) {
       caller.stopListening();
       settle(caller);
