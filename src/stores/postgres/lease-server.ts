@@ -160,7 +160,7 @@ export class LeaseServer implements QueueServer {
     return row?.[0] ?? '';
   }
 
-  async observe(name: string, forMs: number): Promise<boolean> {
+  async observe(name: string, forMs: number, signal: AbortSignal): Promise<boolean> {
     const { isUp, channel } = this.#subscription;
     const request = {
       text: 'SELECT holdfast.observe($1, $2, $3)::text',
@@ -168,7 +168,7 @@ export class LeaseServer implements QueueServer {
     };
     // While it is not up, nothing is sent: every observer is registered again when it comes up.
     for (let tries = 0; isUp && tries < OBSERVE_TRIES; tries += 1) {
-      const [row] = await this.#batch.add(request);
+      const [row] = await this.#batch.add(request, signal);
       if (row?.[0] === 'true') break;
     }
     return !this.#subscription.isPolling;

@@ -1,10 +1,11 @@
 import type { Clock } from '../../clock.ts';
 import { CallbackIndex } from './callback-index.ts';
 import { KeyedTimers } from './keyed-timers.ts';
+import { between } from './retry-after.ts';
 
 /** How long a registration at the server lasts, and how often it is repeated. */
 const OBSERVED_MS = 60_000;
-const AGAIN_MS = 20_000;
+const AGAIN_MS = { min: 15_000, max: 20_000 };
 /** How often observers are called when the server cannot report changes. */
 const POLL_MS = 400;
 
@@ -20,6 +21,7 @@ export class RegisteredObservers {
    * Asks the server to report changes of this lock for `forMs`; 0 ends the reports. False: it cannot.
    */
   readonly #ask: (name: string, forMs: number) => Promise<boolean>;
+  readonly #clock: Clock;
   readonly #callbacks = new CallbackIndex<[mayGrant: boolean]>();
   /** By lock: when it is registered again. */
   readonly #again: KeyedTimers;
@@ -27,6 +29,7 @@ export class RegisteredObservers {
   readonly #ending = new Map<string, Promise<unknown>>();
 
   constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<boolean>) {
+    this.#clock = clock;
     this.#again = new KeyedTimers(clock);
     this.#ask = ask;
   }
@@ -51,7 +54,7 @@ export class RegisteredObservers {
   async register(name: string): Promise<void> {
     await this.#ending.get(name);
     if (!this.#callbacks.has(name)) return;
-    this.#again.set(name, AGAIN_MS, () => void this.register(name));
+    this.#again.set(name, between(this.#clock, AGAIN_MS), () => void this.register(name));
     const isReported = await this.#ask(name, OBSERVED_MS).catch(() => true);
     if (isReported || !this.#callbacks.has(name)) return;
     this.#again.set(name, POLL_MS, () => {

@@ -103,6 +103,51 @@ it.concurrent('row 42: a dead listening connection delays a waiter by seconds, n
   proxy.pass();
 });
 
+it.concurrent('row 42: a listening connection that only the server sees open is replaced', async () => {
+  const { proxy, url } = await startLink();
+  const hold = await stage.locks({ ttlMs: 60_000 }).mutex('half').acquire();
+  const pending = later(stage.locks({ url, waitMs: 50_000 }).mutex('half').acquire());
+  await stage.listening('half', 1);
+  /** The server process that listens for the waiter. */
+  const listener = async (): Promise<unknown> => {
+    const [row] = await stage.query(
+      `SELECT l.pid FROM holdfast.waiters w JOIN pg_locks l ON l.locktype = 'advisory' AND l.granted
+        AND (l.classid::int8 << 32) | l.objid::int8 = holdfast.channel_lock(w.channel)
+        WHERE w.name = 'half'`,
+    );
+    return row?.pid;
+  };
+  const before = await listener();
+  expect(before).toBeTypeOf('number');
+  proxy.halfOpen();
+  await eventually('another process listens', async () => {
+    const now = await listener();
+    return now !== undefined && now !== before;
+  });
+  // Nothing waits at the server for the old one to end.
+  const stuck = await stage.query(
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE 'SELECT pg_advisory_lock%'",
+  );
+  expect(stuck).toEqual([]);
+  await hold.release();
+  await (await pending).release();
+  proxy.pass();
+});
+
+it.concurrent('the registration of an observer gives up a silent connection after two seconds', async () => {
+  const { proxy, url } = await startLink();
+  const store = stage.store({ url, connections: 1 });
+  const watches = [await store.watch({ name: 'watched' }, () => {})];
+  proxy.dropOpen();
+  watches.push(await store.watch({ name: 'watched too' }, () => {}));
+  const startedMs = performance.now();
+  expect(await store.claim(request('after the watch'))).toMatchObject({ granted: true });
+  // A statement that no caller limits has ten seconds.
+  expect(performance.now() - startedMs).toBeLessThan(5_000);
+  for (const watch of watches) await watch[Symbol.asyncDispose]();
+  proxy.pass();
+});
+
 describe.concurrent('a backend that is paused', () => {
   /** The connections that this many claims are made over. */
   const backendsOf = async (application: string): Promise<number[]> => {
