@@ -14,8 +14,11 @@ const POLL_MS = { min: 250, max: 500 };
 
 /** Receives wake-ups and changes by NOTIFY. Behind a pooler without LISTEN, it polls instead. */
 export class LeaseSubscription implements QueueSubscription {
-  /** The channel of this store. No other store uses it. */
-  readonly channel: string;
+  /**
+   * The channel of the last connection. Each has a channel of its own: the server may take a broken
+   * connection for an open one, which then keeps the lock of its channel, for hours.
+   */
+  channel = '';
   events: SubscriptionEvents | null = null;
   /** LISTEN does not work: a pooler shares connections between transactions. */
   isPolling = false;
@@ -26,7 +29,6 @@ export class LeaseSubscription implements QueueSubscription {
   #pollTimer: Timer | null = null;
 
   constructor(factory: ConnectionFactory, clock: Clock) {
-    this.channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
     this.#clock = clock;
     this.#subscription = new Subscription({
       clock,
@@ -38,6 +40,7 @@ export class LeaseSubscription implements QueueSubscription {
           if (isForGood === true) this.#startPolling();
           events.onEnd(isForGood);
         };
+        this.channel = `holdfast_${Math.floor(clock.random() * 2 ** 47).toString(36)}`;
         this.#connection = new ListeningConnection(factory, clock, this.channel, { ...events, onEnd });
         return this.#connection;
       },
@@ -88,14 +91,12 @@ export class LeaseSubscription implements QueueSubscription {
 
   /** As `wake_message` and `notify_observers` of `migrations/` write them; `e`: of an eviction. */
   #onMessage(message: string): void {
-    const [kind, name] = [message[0], message.slice(1)];
-    if (kind === 'o') this.events?.onChanged(name, true);
-    else if (kind === 'e') this.events?.onEvicted(name);
-    else if (kind === 'g') {
-      // NOTIFY does not say how old a message is, so a woken waiter has to claim.
-      const at = name.indexOf('\n');
-      this.events?.onGranted(name.slice(at + 1), null);
-    }
+    const kind = message[0];
+    const rest = message.slice(1);
+    if (kind === 'o') this.events?.onChanged(rest, true);
+    else if (kind === 'e') this.events?.onEvicted(rest);
+    // NOTIFY does not say how old a message is, so a woken waiter has to claim.
+    else if (kind === 'g') this.events?.onGranted(rest.slice(rest.indexOf('\n') + 1), null);
   }
 }
 

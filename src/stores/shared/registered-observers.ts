@@ -70,8 +70,9 @@ export class RegisteredObservers {
   /** Messages may have been missed. */
   onGap(): void {
     for (const name of this.#callbacks.keys) {
-      // An observer that was only just added is about to be registered.
-      if (this.#again.has(name)) void this.register(name);
+      // An observer that was only just added is about to be registered. After the registration once
+      // more: a change before it may have been reported to the connection that has ended.
+      if (this.#again.has(name)) void this.register(name).then(() => this.tell(name));
       this.tell(name);
     }
   }
