@@ -66,6 +66,8 @@ export interface Call<V extends Verb = Verb> {
   readonly number: number;
   readonly verb: V;
   readonly args: Arguments<V>;
+  /** The caller had given up before: see `CleanUp.release`. */
+  readonly isAbandoned: boolean;
 }
 
 /**

@@ -66,7 +66,7 @@ export class RenewalThread {
     return new Promise<Answer<V>>((resolve, reject) => {
       const stopListening = onAbort(signal, () => this.post({ kind: 'abandon', number }));
       this.#pending.set(number, { resolve: resolve as PendingCall['resolve'], reject, stopListening });
-      this.post({ kind: 'call', number, verb, args });
+      this.post({ kind: 'call', number, verb, args, isAbandoned: signal?.aborted === true });
     });
   }
 

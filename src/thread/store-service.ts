@@ -49,8 +49,9 @@ export class StoreService {
   }
 
   serve(call: Call): void {
-    const { number, verb, args } = call;
+    const { number, verb, args, isAbandoned } = call;
     const controller = new AbortController();
+    if (isAbandoned) controller.abort();
     this.#pending.set(number, controller);
     const serve = this.#verbs[verb] as (signal: AbortSignal, ...args: unknown[]) => unknown;
     const answered = (async () => serve(controller.signal, ...args))();
