@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
 import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
@@ -103,6 +106,59 @@ it.each([null, 5, {}, 'postgres://h/db', () => {}])('a value that is not a pool 
     expect.objectContaining({ code: 'INVALID_ARGUMENT', argument: 'pool' }),
   );
 });
+
+describe('postgres.js with several hosts', () => {
+  const poolOf = (...ports: number[]) => {
+    const { username, pathname } = new URL(stage.url);
+    const settings = { host: ports.map(() => '127.0.0.1'), port: ports, user: username };
+    return postgres({ ...settings, database: pathname.slice(1) } as never);
+  };
+  const usable = Number(new URL(stage.url).port);
+
+  it('passes over one that refuses connections', async () => {
+    const store = stage.store({ pool: poolOf(1, usable) });
+    expect(await store.claim(request('second host'))).toMatchObject({ granted: true });
+  });
+
+  it('passes over one that does not answer', async () => {
+    const silent = await unreachablePort();
+    const store = stage.store({ pool: poolOf(silent.port, usable) });
+    expect(await store.claim(request('answering host'))).toMatchObject({ granted: true });
+    silent.end();
+  });
+
+  it('says why none can be used', async () => {
+    const error = await stage
+      .store({ pool: poolOf(1, 2) })
+      .claim(request('no host'))
+      .catch(String);
+    expect(error).toContain('ECONNREFUSED');
+  });
+});
+
+/** A port whose server does not accept, and whose queue of connections is full. */
+async function unreachablePort(): Promise<{ readonly port: number; end(): void }> {
+  const program =
+    "net.createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () {\n" +
+    'console.log(this.address().port) })';
+  const server = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(server.stdout, 'data');
+  const port = Number(line);
+  server.kill('SIGSTOP');
+  const sockets: Socket[] = [];
+  for (let isFull = false; !isFull; ) {
+    const socket = connect(port, '127.0.0.1').on('error', () => {});
+    sockets.push(socket);
+    isFull = await Promise.race([once(socket, 'connect').then(() => false), sleep(300, true)]);
+  }
+  return {
+    port,
+    end() {
+      for (const socket of sockets) socket.destroy();
+      server.kill('SIGKILL');
+    },
+  };
+}
 
 it('idle connections are closed, and opened again', async () => {
   const clock = virtualClock();

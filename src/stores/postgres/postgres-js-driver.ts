@@ -30,6 +30,8 @@ interface OwnSql {
 
 export type PostgresJsFactory = (settings: object) => OwnSql;
 
+/** How long one of several hosts may take to connect, so that a silent one is passed over. */
+const HOST_MS = 2_000;
 /** Overrides the user's settings for types and names: all columns are text. */
 const PLAIN = { column: {}, value: {}, row: {} };
 
@@ -39,7 +41,7 @@ export class PostgresJsDriver implements DriverConnection {
   readonly #settings: Settings;
   #sql: OwnSql | null = null;
   #socket: Socket | null = null;
-  #host = 0;
+  #host = -1;
   #isKept = true;
   #isEnded = false;
 
@@ -50,12 +52,14 @@ export class PostgresJsDriver implements DriverConnection {
 
   async connect(): Promise<void> {
     const { library } = await firstInstalled('A pool of postgres.js', [POSTGRES_JS]);
+    const { host, port } = this.#settings;
     // postgres.js reconnects with the next statement, so none is sent after `onclose`.
     this.#sql = library({
       ...this.#settings,
       ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
       ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
-      socket: () => this.#connectSocket(),
+      // One host of several: with more, the library would not report that none can be reached.
+      ...{ host: host.slice(0, 1), port: port.slice(0, 1), socket: () => this.#connectSocket() },
       onclose: () => {
         this.#isEnded = true;
         this.#events.onClose();
@@ -88,13 +92,24 @@ export class PostgresJsDriver implements DriverConnection {
 
   /**
    * The socket is created here so that it can be destroyed. The library ends it only after an answer,
-   * which never comes over a dead connection.
+   * which never comes over a dead connection. Each attempt begins at the next host: the library makes
+   * another one when a host is not what `target_session_attrs` asks for.
    */
   async #connectSocket(): Promise<Socket> {
+    const hosts = Math.max(this.#settings.port.length, 1);
+    for (let tries = 1; ; tries += 1) {
+      this.#host = (this.#host + 1) % hosts;
+      try {
+        return await this.#connectTo(this.#host, hosts > 1 ? HOST_MS : 0);
+      } catch (error) {
+        if (tries === hosts || this.#isEnded) throw error;
+      }
+    }
+  }
+
+  /** `limitMs`: 0 for none. */
+  async #connectTo(at: number, limitMs: number): Promise<Socket> {
     const { host, port, path, socket: make } = this.#settings;
-    const at = this.#host % Math.max(port.length, 1);
-    // Each attempt uses the next host, as in the library.
-    this.#host += 1;
     const target =
       typeof path === 'string' && path !== ''
         ? { path }
@@ -106,11 +121,12 @@ export class PostgresJsDriver implements DriverConnection {
     if (!this.#isKept) socket.unref();
     if (!socket.connecting) return socket;
     return await new Promise((resolve, reject) => {
+      socket.setTimeout(limitMs, () => socket.destroy(new Error('the host does not answer')));
       socket.once('error', reject);
       socket.once('close', () => reject(new Error('the connection was closed')));
       socket.once('connect', () => {
-        socket.removeAllListeners('error');
-        socket.removeAllListeners('close');
+        for (const event of ['error', 'close', 'timeout']) socket.removeAllListeners(event);
+        socket.setTimeout(0);
         resolve(socket);
       });
     });
