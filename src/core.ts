@@ -79,7 +79,7 @@ export class Core {
   readonly events = new Events();
   readonly commands: Commands;
   /** Claims apart from other commands: `close` abandons those that are pending. */
-  readonly claims: Commands;
+  readonly claimCommands: Commands;
   readonly renewals: Renewer;
   readonly cleanUp: CleanUp;
   readonly processRef: ProcessRef;
@@ -105,7 +105,7 @@ export class Core {
     this.nextId = ids.next;
     this.nextElectionId = ids.nextOfElection;
     this.commands = new Commands(this.clock, options.commandMs);
-    this.claims = new Commands(this.clock, options.commandMs);
+    this.claimCommands = new Commands(this.clock, options.commandMs);
     this.renewals = makeRenewer?.(this) ?? new Renewals(this);
     this.cleanUp = new CleanUp(this);
     this.processRef = new ProcessRef(this.clock);
@@ -196,7 +196,7 @@ export class Core {
   refuseNew(): void {
     this.isClosed = true;
     for (const closable of [...this.closables]) closable.onClose(new ClosedError());
-    this.claims.abandonAll(new ClosedError());
+    this.claimCommands.abandonAll(new ClosedError());
   }
 
   /** Other programs may send such messages too, so the store is asked. */

@@ -195,7 +195,7 @@ class Attempt implements Waiter {
   }
 
   claim(): Promise<ClaimOutcome> {
-    const { claims, clock, record, store } = this.#core;
+    const { claimCommands, clock, record, store } = this.#core;
     const { mode, settings } = this.#request;
     this.#stoodBefore = this.#mayStand;
     this.#mayStand = true;
@@ -207,7 +207,7 @@ class Attempt implements Waiter {
     // Written out: a spread here took a third of the time of an uncontended acquire (`bench core`).
     const request = { name, id, mode, ttlMs, wait: this.#canWait, note, fenceAbove: record.fenceSeen };
     if (this.wait.canStop) this.#controller = new AbortController();
-    const command = claims.begin<ClaimOutcome>(this.#limitMs(), this.#onLate, this.#controller);
+    const command = claimCommands.begin<ClaimOutcome>(this.#limitMs(), this.#onLate, this.#controller);
     try {
       this.#answer = command.settle(store.claim(request, command.signal, this));
     } catch (error) {
@@ -217,7 +217,7 @@ class Attempt implements Waiter {
   }
 
   #limitMs(): number {
-    const { limitMs } = this.#core.claims;
+    const { limitMs } = this.#core.claimCommands;
     if (this.#request.settings.waitMs === 0) return limitMs;
     return Math.min(Math.max(this.leftMs(), COMMAND_MS_MIN), limitMs);
   }
