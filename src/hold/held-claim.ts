@@ -32,7 +32,7 @@ export class HeldClaim {
   ttlMs: number;
   /** How long after the grant the hold ends, whatever the store says. */
   capMs: number;
-  // The next five are set and used by `renewals.ts` only.
+  // Up to `isCheckDue`: set and used by `renewals.ts` only.
   index = 0;
   /** The time of the next renewal or retry, and the interval that led to it. */
   dueAtMs = FOREVER_MS;
@@ -194,7 +194,8 @@ export class HeldClaim {
   async leaveBehind(ttlMs: number, note: string): Promise<boolean> {
     // A pending renewal could arrive later and shorten the remembered time.
     const core = this.#core;
-    for (let renewal = core.renewals.inFlight(this); renewal !== null; ) {
+    let renewal = core.renewals.inFlight(this);
+    while (renewal !== null) {
       await core.during(renewal);
       renewal = core.renewals.inFlight(this);
     }

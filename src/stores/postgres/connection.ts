@@ -58,7 +58,12 @@ export class Connection extends LimitedConnection<DriverConnection> {
    */
   static async open(factory: ConnectionFactory, options: ConnectionOptions): Promise<Connection> {
     const { clock, onNotification = () => {}, onClose = () => {} } = options;
-    const driver = factory({ onNotification, onClose: () => void (connection.end() && onClose()) });
+    const driver = factory({
+      onNotification,
+      onClose: () => {
+        if (connection.end()) onClose();
+      },
+    });
     const connection = new Connection(driver, clock, failures);
     return await connection.opened(() => connection.#handshake(options.anyServer === true), options);
   }

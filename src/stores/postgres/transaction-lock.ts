@@ -207,7 +207,10 @@ function asView({ pid, exclusive, application }: Holder): ClaimView {
     id: `session ${pid}`,
     owner: application === '' ? null : application,
     mode: { kind: exclusive ? 'exclusive' : 'shared' },
-    ...{ fence: null, heldForMs: null, expiresInMs: null, metadata: null },
+    fence: null,
+    heldForMs: null,
+    expiresInMs: null,
+    metadata: null,
   };
 }
 

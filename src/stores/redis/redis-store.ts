@@ -33,17 +33,17 @@ export class RedisStore extends ServerQueueStore implements Replicating {
   readonly #server: RedisServer;
   readonly subscription: QueueSubscription;
 
-  /** `shared`: the parts that all slots of a Cluster have in common. */
+  /** `parts`: those that the caller uses as well. A Cluster and a Redlock make them. */
   constructor(
     connection: RedisConnection,
     options: RedisStoreOptions,
     ownsClient: boolean,
-    shared?: { readonly readiness: ReadinessCheck; readonly keys: Keys },
+    parts?: { readonly readiness: ReadinessCheck; readonly keys: Keys },
   ) {
     const clock = options.clock ?? systemClock;
     const readiness =
-      shared?.readiness ?? new ReadinessCheck(connection, options.allowEviction ?? false, clock);
-    const keys = shared?.keys ?? new Keys(options.prefix ?? 'holdfast:');
+      parts?.readiness ?? new ReadinessCheck(connection, options.allowEviction ?? false, clock);
+    const keys = parts?.keys ?? new Keys(options.prefix ?? 'holdfast:');
     const server = new RedisServer(readiness, keys, { ...options, clock }, ownsClient);
     super(server, clock);
     this.#server = server;

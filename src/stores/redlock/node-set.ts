@@ -167,10 +167,11 @@ export class NodeSet {
   ): Promise<Answer> {
     if (id === null) return await send(node, signal);
     const turn = turns.begin(id);
-    const endTurn = turn instanceof Promise ? await turn : turn;
+    const mustWait = turn instanceof Promise;
+    const endTurn = mustWait ? await turn : turn;
     try {
-      // The time limit is over, so a reply would not be counted.
-      if (turn !== endTurn && signal.aborted)
+      // The time limit may have passed meanwhile. Then a reply would not be counted.
+      if (mustWait && signal.aborted)
         throw new StoreError('Not sent within the time limit', { applied: 'no' });
       return await send(node, signal);
     } finally {

@@ -67,8 +67,8 @@ export class LockQueue {
 
   assertCompatible({ id, mode }: ClaimRequest): void {
     const [first] = this.#holders.weight > 0 ? [this.#holders] : this.#waiting(id);
-    const present = first === undefined ? mode : modeOf(first);
-    if (!agree(present, mode)) throw new ModeMismatchError(this.#name, mode, present);
+    if (first === undefined || agree(modeOf(first), mode)) return;
+    throw new ModeMismatchError(this.#name, mode, modeOf(first));
   }
 
   /** Walks the queue from its front, up to the claim asked about or to the first that does not fit. */

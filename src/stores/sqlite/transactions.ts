@@ -25,7 +25,7 @@ const REDO_MAX = 5;
 export type Operation<T> = (db: Connection) => T;
 
 /**
- * Runs operations in the order in which they came; those of one tick share one transaction. Nothing
+ * Runs operations in the order in which they came; those of one moment share a transaction. Nothing
  * waits synchronously: while another process writes, the batch is retried from a timer.
  */
 export class Transactions {
