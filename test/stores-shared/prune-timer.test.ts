@@ -3,13 +3,12 @@ import { PruneTimer, type PruneTimerOptions } from '../../src/stores/shared/prun
 import { virtualClock } from '../../src/testing/index.ts';
 
 /** A timer, when it has pruned, in ms since the start, and how to create rows. */
-function start(prune: PruneTimerOptions['prune'] = async () => false, rowsForImmediatePrune?: number) {
+function start(prune: PruneTimerOptions['prune'] = async () => false) {
   const clock = virtualClock();
   const startedMs = clock.monotonicMs();
   const pruned: number[] = [];
   const timer = new PruneTimer({
     clock,
-    ...(rowsForImmediatePrune === undefined ? {} : { rowsForImmediatePrune }),
     prune: (isAfterMany) => {
       pruned.push(clock.monotonicMs() - startedMs);
       return prune(isAfterMany);
@@ -33,22 +32,23 @@ it('prunes a minute after the first new row, and not again without another', asy
   expect(pruned).toEqual([60_000, 390_000]);
 });
 
-it('prunes soon after many new rows, and at once after very many where that is asked for', async () => {
+it('prunes at once after a thousand new rows', async () => {
   const seen: boolean[] = [];
   const prune = async (isAfterMany: boolean): Promise<boolean> => {
     seen.push(isAfterMany);
     return false;
   };
-  const { clock, pruned, create } = start(prune, 2_000);
-  create(1_999);
+  const { clock, pruned, create } = start(prune);
+  create(999);
   await clock.advance(100);
   expect(pruned).toEqual([]);
-  await clock.advance(100);
-  create(2_000);
+  create(1);
+  expect(pruned).toEqual([100]);
+  await clock.advance(0);
   create(1);
   await clock.advance(60_000);
-  expect(pruned).toEqual([200, 200, 60_200]);
-  expect(seen).toEqual([true, true, false]);
+  expect(pruned).toEqual([100, 60_100]);
+  expect(seen).toEqual([true, false]);
 });
 
 it('does not prune twice at a time, and goes on afterwards with the rows that came meanwhile', async () => {
@@ -59,17 +59,16 @@ it('does not prune twice at a time, and goes on afterwards with the rows that ca
     });
   const { clock, pruned, create } = start(ended);
   create(1_000);
-  await clock.advance(200);
   create(5_000);
   await clock.advance(120_000);
-  expect(pruned).toEqual([200]);
+  expect(pruned).toEqual([0]);
   end(false);
-  await clock.advance(200);
-  expect(pruned).toEqual([200, 120_400]);
+  await clock.advance(0);
+  expect(pruned).toEqual([0, 120_000]);
   // No row came, but there is more to delete.
   end(true);
   await clock.advance(60_000);
-  expect(pruned).toEqual([200, 120_400, 180_400]);
+  expect(pruned).toEqual([0, 120_000, 180_000]);
 });
 
 it('repeats a prune that has failed after the next new row', async () => {

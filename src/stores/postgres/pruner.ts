@@ -3,8 +3,6 @@ import { PruneTimer } from '../shared/prune-timer.ts';
 import { between, type Range } from '../shared/retry-after.ts';
 import type { LeaseBatch } from './lease-batch.ts';
 
-/** The tables are pruned at once after this many new rows. */
-const ROWS_MANY = 2_000;
 /** How many rows `prune` of `migrations/` deletes at most, and how often it is called in a row. */
 const STEP = 5_000;
 const STEPS_MAX = 10;
@@ -46,7 +44,7 @@ export function pruneTimer(clock: Clock, batch: LeaseBatch): PruneTimer {
     // Some rows were in use until a moment ago.
     return isAfterMany || sum > 0;
   };
-  return new PruneTimer({ clock, rowsForImmediatePrune: ROWS_MANY, prune });
+  return new PruneTimer({ clock, prune });
 }
 
 /** While this process uses the store, removes the waiters of dead processes from all queues. */
