@@ -1,7 +1,7 @@
 import { type ClientLibrary, exportsWith, importInstalled } from '../shared/client-library.ts';
 import type { IoredisCluster } from './cluster/ioredis-nodes.ts';
 import type { NodeRedisCluster, NodeRedisShardNode } from './cluster/node-redis-nodes.ts';
-import type { IoredisClient } from './ioredis-connection.ts';
+import type { IoredisClient } from './ioredis-client.ts';
 import type { NodeRedisClient } from './node-redis-connection.ts';
 
 export interface Ioredis {
@@ -27,25 +27,21 @@ interface OwnNodeRedisCluster extends NodeRedisCluster {
 export const IOREDIS: ClientLibrary<Ioredis> = {
   name: 'ioredis',
   async load() {
-    let loaded: unknown;
     try {
-      loaded = require('ioredis');
+      return exportsWith<Ioredis>('Redis', require('ioredis'));
     } catch {
-      loaded = await importInstalled('ioredis');
+      return exportsWith<Ioredis>('Redis', await importInstalled('ioredis'));
     }
-    return exportsWith<Ioredis>('Redis', loaded);
   },
 };
 
 export const NODE_REDIS: ClientLibrary<NodeRedis> = {
   name: 'redis',
   async load() {
-    let loaded: unknown;
     try {
-      loaded = require('redis');
+      return exportsWith<NodeRedis>('createClient', require('redis'));
     } catch {
-      loaded = await importInstalled('redis');
+      return exportsWith<NodeRedis>('createClient', await importInstalled('redis'));
     }
-    return exportsWith<NodeRedis>('createClient', loaded);
   },
 };

@@ -17,7 +17,7 @@ export { type RedlockStoreOptions, redlockStore } from '../redlock/open.ts';
 export type { RedisClient, RedisClusterClient } from './client.ts';
 export type { IoredisCluster, IoredisNode } from './cluster/ioredis-nodes.ts';
 export type { NodeRedisCluster, NodeRedisShardNode } from './cluster/node-redis-nodes.ts';
-export type { IoredisClient } from './ioredis-connection.ts';
+export type { IoredisClient } from './ioredis-client.ts';
 export type { NodeRedisClient } from './node-redis-connection.ts';
 export type { NodeRedisSentinel } from './node-redis-sentinel-connection.ts';
 export type { ClientEvents } from './observed-client.ts';

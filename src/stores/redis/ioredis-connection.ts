@@ -1,108 +1,15 @@
-import { setImmediate } from 'node:timers';
-import { systemClock } from '../../clock.ts';
 import type { SubscribedConnection } from '../shared/subscription.ts';
 import { type ChannelEvents, OWN_SILENCE_MS, ping, type RedisConnection } from './connection.ts';
-import { type ClientEvents, ObservedClient } from './observed-client.ts';
-import { type SentinelReading, viewIn } from './sentinel-checks.ts';
+import { adoptSentinels, closeIoredis, copyOf, type IoredisClient } from './ioredis-client.ts';
+import { ObservedClient } from './observed-client.ts';
+import { readSentinels, type SentinelReading } from './sentinel-checks.ts';
 
-/** What is used of an ioredis client. */
-export interface IoredisClient extends ClientEvents {
-  readonly status: string;
-  readonly stream?: { readonly destroyed?: boolean; destroy(): void } | undefined;
-  readonly options: {
-    readonly keyPrefix?: string | undefined;
-    readonly sentinels?: readonly object[] | null | undefined;
-  };
-  call(command: string, args: string[]): Promise<unknown>;
-  connect(): Promise<unknown>;
-  disconnect(reconnect?: boolean): void;
-  duplicate(override?: object): IoredisClient;
-  subscribe(...channels: string[]): Promise<unknown>;
-}
+export const IOREDIS_CLOSED = 'the client has been closed or has given up reconnecting';
 
 /** What is used of a socket: what is written between the two calls leaves as one packet. */
 export interface Corkable {
   cork?(): void;
   uncork?(): void;
-}
-
-/**
- * A client that we have opened must not keep the process alive, by its socket or by the timer
- * between two attempts to connect. While a call of the user is pending, the core does.
- */
-export function unrefIoredis<Client extends ClientEvents>(client: Client): Client {
-  const unref = (): void => {
-    const { stream, reconnectTimeout } = client as {
-      readonly stream?: { unref?(): unknown } | null;
-      readonly reconnectTimeout?: { unref?(): unknown } | null;
-    };
-    stream?.unref?.();
-    reconnectTimeout?.unref?.();
-  };
-  // The socket is made after the event.
-  client.on('connecting', () => void setImmediate(unref));
-  client.on('connect', unref);
-  client.on('reconnecting', unref);
-  return client;
-}
-
-export const SENTINEL_PORT = 26_379;
-
-interface SentinelConnector {
-  connectToSentinel(...args: unknown[]): ClientEvents;
-}
-
-/** The options by which an ioredis client follows Sentinels. */
-interface SentinelOptions {
-  readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | null | undefined;
-  /** Of the master. */
-  readonly name?: string | null | undefined;
-  readonly sentinelUsername?: string | null | undefined;
-  readonly sentinelPassword?: string | null | undefined;
-  readonly sentinelTLS?: object | undefined;
-}
-
-/**
- * The clients with which ioredis asks the Sentinels have no error listener, and ioredis prints
- * unhandled error events on stderr. It has no option for that, nor to unref them. It subscribes
- * again without handling a failure: a Sentinel that is silent then would end the process by an
- * unhandled rejection. Only for clients that we have opened.
- */
-export function adoptSentinels(client: object): void {
-  const { connector } = client as { connector?: Partial<SentinelConnector> };
-  const connect = connector?.connectToSentinel;
-  if (connector === undefined || connect === undefined) return;
-  connector.connectToSentinel = (...args) => {
-    const sentinel = unrefIoredis(connect.apply(connector, args)) as IoredisClient;
-    sentinel.on('error', () => {});
-    const { subscribe } = sentinel;
-    sentinel.subscribe = (...channels) => {
-      const subscribed = subscribe.apply(sentinel, channels);
-      subscribed.catch(() => {});
-      return subscribed;
-    };
-    addHelper(client, sentinel);
-    return sentinel;
-  };
-}
-
-/**
- * The clients that a client of ours has opened to ask where its servers are. Closing it leaves
- * their questions pending until a time limit of ioredis, and their sockets open for longer.
- */
-const HELPERS = new WeakMap<object, Set<IoredisClient>>();
-
-export function addHelper(client: object, helper: IoredisClient): void {
-  const helpers = HELPERS.get(client) ?? new Set();
-  HELPERS.set(client, helpers.add(helper));
-  helper.once('end', () => helpers.delete(helper));
-}
-
-export function endHelpers(client: object): void {
-  for (const helper of HELPERS.get(client) ?? []) {
-    helper.disconnect();
-    helper.stream?.destroy();
-  }
 }
 
 export class IoredisConnection<Client extends IoredisClient = IoredisClient>
@@ -171,7 +78,7 @@ export class IoredisConnection<Client extends IoredisClient = IoredisClient>
       () => listening.onEnd(),
     );
     return {
-      close: () => closeQuietly(subscriber),
+      close: () => closeIoredis(subscriber),
       // An error is an answer too, for example that PING is not allowed.
       checkAlive: () => subscriber.call('ping', []).catch(() => {}),
     };
@@ -203,59 +110,13 @@ export class IoredisConnection<Client extends IoredisClient = IoredisClient>
     flushQueue?.call(client, new Error('The connection was silent and is replaced'), { offlineQueue: false });
   }
 
-  /** Asks each over a connection of its own. One without an answer has the view `null`. */
   askSentinels(limitMs: number): Promise<readonly SentinelReading[]> | null {
-    const { sentinels, name } = this.client.options as SentinelOptions;
-    if (sentinels == null || name == null) return null;
-    return Promise.all(
-      sentinels.map(async ({ host = '127.0.0.1', port = SENTINEL_PORT }) => {
-        const address = `${host}:${port}`;
-        const sentinel = this.#sentinelAt(host, port, limitMs);
-        try {
-          return { address, view: viewIn(await sentinel.call('sentinel', ['master', name])) };
-        } catch {
-          return { address, view: null };
-        } finally {
-          sentinel.disconnect();
-        }
-      }),
-    );
-  }
-
-  #sentinelAt(host: string, port: number, limitMs: number): IoredisClient {
-    const { sentinelUsername, sentinelPassword, sentinelTLS } = this.client.options as SentinelOptions;
-    return copyOf<IoredisClient>(this.client, {
-      host,
-      port,
-      sentinels: null,
-      username: sentinelUsername ?? undefined,
-      password: sentinelPassword ?? undefined,
-      tls: sentinelTLS,
-      db: 0,
-      failoverDetector: false,
-      enableReadyCheck: false,
-      connectTimeout: limitMs,
-      commandTimeout: limitMs,
-    });
+    return readSentinels(this.client, limitMs);
   }
 
   close(): Promise<void> {
-    return closeQuietly(this.client);
+    return closeIoredis(this.client);
   }
-}
-
-/** A copy of the client that is ours. A connection that has ended is replaced by the caller. */
-export function copyOf<Client extends IoredisClient>(client: Client, options: object = {}): Client {
-  const copy = client.duplicate({
-    lazyConnect: true,
-    keyPrefix: '',
-    enableOfflineQueue: true,
-    commandTimeout: undefined,
-    retryStrategy: null,
-    ...options,
-  });
-  copy.on('error', () => {});
-  return unrefIoredis(copy) as Client;
 }
 
 /** How long a master may be silent before the Sentinels are asked for another. */
@@ -267,28 +128,4 @@ function reset(stream: IoredisClient['stream']): void {
     (stream as { resetAndDestroy?(): unknown } | undefined)?.resetAndDestroy?.();
   } catch {}
   stream?.destroy();
-}
-
-export const IOREDIS_CLOSED = 'the client has been closed or has given up reconnecting';
-
-/** How long the server may take to close its end of a connection. */
-const CLOSE_MS = 500;
-/** A client in these states emits `end` after it was disconnected. */
-const ENDING = new Set(['connecting', 'connect', 'ready']);
-
-async function closeQuietly(client: IoredisClient): Promise<void> {
-  const willEnd = ENDING.has(client.status);
-  const ended = new Promise<void>((resolve) => {
-    client.once('end', () => resolve());
-  });
-  const isUnused = client.status !== 'ready';
-  if (client.status !== 'end') client.disconnect();
-  // The client was never ready, so no command is pending.
-  if (isUnused) client.stream?.destroy();
-  endHelpers(client);
-  if (!willEnd) return;
-  // `disconnect` waits for the server to close its end too, which a stopped server never does.
-  const timer = systemClock.startTimer(CLOSE_MS, () => client.stream?.destroy(), { keepAlive: true });
-  await ended;
-  timer.cancel();
 }

@@ -5,10 +5,11 @@ import { clusterNodesOf, connectionOf, type RedisClient, type RedisClusterClient
 import { IOREDIS, type Ioredis, NODE_REDIS, type NodeRedis } from './client-library.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
 import type { IoredisNode } from './cluster/ioredis-nodes.ts';
-import { addHelper, adoptSentinels, SENTINEL_PORT, unrefIoredis } from './ioredis-connection.ts';
+import { addHelper, adoptSentinels, unrefIoredis } from './ioredis-client.ts';
 import type { ClientEvents } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
+import { SENTINEL_PORT } from './sentinel-checks.ts';
 import { type Hosts, hostsIn, oneHostIn } from './url.ts';
 
 const CLUSTER_FORM = 'redis+cluster://[user:password@]host[:port],…[?prefix=TEXT]';

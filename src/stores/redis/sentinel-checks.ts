@@ -1,4 +1,5 @@
 import { fail, ok, type Verdict, warn } from '../../store/finding.ts';
+import { copyOf, type IoredisClient } from './ioredis-client.ts';
 import { fieldsOf } from './server-info.ts';
 
 /** One Sentinel, and its view of the master; `null` when it did not answer. */
@@ -18,8 +19,62 @@ export interface SentinelView {
   readonly replicas: number;
 }
 
+/** The options by which an ioredis client follows Sentinels. */
+interface SentinelOptions {
+  readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | null | undefined;
+  /** Of the master. */
+  readonly name?: string | null | undefined;
+  readonly sentinelUsername?: string | null | undefined;
+  readonly sentinelPassword?: string | null | undefined;
+  readonly sentinelTLS?: object | undefined;
+}
+
+export const SENTINEL_PORT = 26_379;
+
+/**
+ * Asks each Sentinel over a connection of its own. One without an answer has the view `null`. The
+ * result is `null` for a client that follows none.
+ */
+export function readSentinels(
+  client: IoredisClient,
+  limitMs: number,
+): Promise<readonly SentinelReading[]> | null {
+  const { sentinels, name } = client.options as SentinelOptions;
+  if (sentinels == null || name == null) return null;
+  return Promise.all(
+    sentinels.map(async ({ host = '127.0.0.1', port = SENTINEL_PORT }) => {
+      const address = `${host}:${port}`;
+      const sentinel = sentinelAt(client, host, port, limitMs);
+      try {
+        return { address, view: viewIn(await sentinel.call('sentinel', ['master', name])) };
+      } catch {
+        return { address, view: null };
+      } finally {
+        sentinel.disconnect();
+      }
+    }),
+  );
+}
+
+function sentinelAt(client: IoredisClient, host: string, port: number, limitMs: number): IoredisClient {
+  const { sentinelUsername, sentinelPassword, sentinelTLS } = client.options as SentinelOptions;
+  return copyOf(client, {
+    host,
+    port,
+    sentinels: null,
+    username: sentinelUsername ?? undefined,
+    password: sentinelPassword ?? undefined,
+    tls: sentinelTLS,
+    db: 0,
+    failoverDetector: false,
+    enableReadyCheck: false,
+    connectTimeout: limitMs,
+    commandTimeout: limitMs,
+  });
+}
+
 /** Reads a reply to SENTINEL MASTER. */
-export function viewIn(reply: unknown): SentinelView {
+function viewIn(reply: unknown): SentinelView {
   const fields = fieldsOf(reply);
   const number = (name: string): number => Number(fields.get(name) ?? 0);
   return {

@@ -10,12 +10,10 @@ export interface ZookeeperLibrary {
 export const NODE_ZOOKEEPER_CLIENT: ClientLibrary<ZookeeperLibrary> = {
   name: 'node-zookeeper-client',
   async load() {
-    let loaded: unknown;
     try {
-      loaded = require('node-zookeeper-client');
+      return exportsWith<ZookeeperLibrary>('createClient', require('node-zookeeper-client'));
     } catch {
-      loaded = await importInstalled('node-zookeeper-client');
+      return exportsWith<ZookeeperLibrary>('createClient', await importInstalled('node-zookeeper-client'));
     }
-    return exportsWith<ZookeeperLibrary>('createClient', loaded);
   },
 };

@@ -5,7 +5,7 @@ import { createSentinel } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks, type Locks, type LocksOptions, openLocks } from '../../../src/index.ts';
 import { type RedisStoreOptions, redisStore } from '../../../src/stores/redis/index.ts';
-import { adoptSentinels } from '../../../src/stores/redis/ioredis-connection.ts';
+import { adoptSentinels } from '../../../src/stores/redis/ioredis-client.ts';
 import { MASTER } from '../../../src/torture/servers/redis-sentinel.ts';
 import type { Server } from '../../../src/torture/servers/server.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../../support/process/close-and-exit.ts';

@@ -1,12 +1,6 @@
 import { UnsupportedError } from '../../../errors.ts';
-import {
-  type Corkable,
-  copyOf,
-  endHelpers,
-  IOREDIS_CLOSED,
-  type IoredisClient,
-  IoredisConnection,
-} from '../ioredis-connection.ts';
+import { copyOf, endHelpers, type IoredisClient } from '../ioredis-client.ts';
+import { type Corkable, IOREDIS_CLOSED, IoredisConnection } from '../ioredis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
