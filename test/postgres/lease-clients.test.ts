@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
@@ -15,6 +15,7 @@ import { makePool, PG_LIBRARIES } from '../support/clients/postgres-pools.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { compiled } from '../support/process/compiled.ts';
+import { startPostgres } from '../support/servers/postgres.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 const stage = await useStage(LeaseStage.start());
@@ -108,28 +109,50 @@ it.each([null, 5, {}, 'postgres://h/db', () => {}])('a value that is not a pool 
 });
 
 describe('postgres.js with several hosts', () => {
-  const poolOf = (...ports: number[]) => {
-    const { username, pathname } = new URL(stage.url);
+  const { username, pathname, port } = new URL(stage.url);
+  const usable = Number(port);
+  const poolOf = (ports: number[], options: object = {}) => {
     const settings = { host: ports.map(() => '127.0.0.1'), port: ports, user: username };
-    return postgres({ ...settings, database: pathname.slice(1) } as never);
+    return postgres({ ...settings, database: pathname.slice(1), ...options } as never);
   };
-  const usable = Number(new URL(stage.url).port);
 
   it('passes over one that refuses connections', async () => {
-    const store = stage.store({ pool: poolOf(1, usable) });
+    const store = stage.store({ pool: poolOf([1, usable]) });
     expect(await store.claim(request('second host'))).toMatchObject({ granted: true });
   });
 
   it('passes over one that does not answer', async () => {
     const silent = await unreachablePort();
-    const store = stage.store({ pool: poolOf(silent.port, usable) });
+    const store = stage.store({ pool: poolOf([silent.port, usable]) });
     expect(await store.claim(request('answering host'))).toMatchObject({ granted: true });
     silent.end();
   });
 
+  it('passes over one that is not what target_session_attrs asks for', async () => {
+    const settings = { default_transaction_read_only: 'on' };
+    const readOnly = await startPostgres({ settings });
+    const ports = [Number(new URL(readOnly.url).port), usable];
+    const pool = poolOf(ports, { target_session_attrs: 'read-write', database: 'postgres' });
+    expect(await stage.store({ pool }).claim(request('writable host'))).toMatchObject({ granted: true });
+    await readOnly.stop();
+  });
+
+  it('connects once to one that closes each connection', async () => {
+    let connections = 0;
+    const closing = createServer((socket) => {
+      connections += 1;
+      socket.once('data', () => socket.end());
+    });
+    await once(closing.listen(0, '127.0.0.1'), 'listening');
+    const store = stage.store({ pool: poolOf([(closing.address() as AddressInfo).port]) });
+    await expect(store.claim(request('closing host'))).rejects.toMatchObject({ applied: 'no' });
+    expect(connections).toBe(1);
+    closing.close();
+  });
+
   it('says why none can be used', async () => {
     const error = await stage
-      .store({ pool: poolOf(1, 2) })
+      .store({ pool: poolOf([1, 2]) })
       .claim(request('no host'))
       .catch(String);
     expect(error).toContain('ECONNREFUSED');

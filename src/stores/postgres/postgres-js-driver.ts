@@ -41,8 +41,8 @@ export class PostgresJsDriver implements DriverConnection {
   readonly #settings: Settings;
   #sql: OwnSql | null = null;
   #socket: Socket | null = null;
-  #host = -1;
-  #isKept = true;
+  /** The next one to try. */
+  #host = 0;
   #isEnded = false;
 
   constructor(settings: object, events: DriverEvents) {
@@ -52,14 +52,12 @@ export class PostgresJsDriver implements DriverConnection {
 
   async connect(): Promise<void> {
     const { library } = await firstInstalled('A pool of postgres.js', [POSTGRES_JS]);
-    const { host, port } = this.#settings;
     // postgres.js reconnects with the next statement, so none is sent after `onclose`.
     this.#sql = library({
       ...this.#settings,
       ...{ max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, prepare: true, debug: false },
       ...{ parsers: {}, serializers: {}, transform: PLAIN, onnotice: () => {}, onparameter: undefined },
-      // One host of several: with more, the library would not report that none can be reached.
-      ...{ host: host.slice(0, 1), port: port.slice(0, 1), socket: () => this.#connectSocket() },
+      socket: (settings: { host: readonly string[] }) => this.#connectSocket(settings),
       onclose: () => {
         this.#isEnded = true;
         this.#events.onClose();
@@ -76,7 +74,6 @@ export class PostgresJsDriver implements DriverConnection {
   }
 
   setKeepAlive(isKept: boolean): void {
-    this.#isKept = isKept;
     keepAliveBy(this.#socket ?? undefined, isKept);
   }
 
@@ -92,19 +89,22 @@ export class PostgresJsDriver implements DriverConnection {
 
   /**
    * The socket is created here so that it can be destroyed. The library ends it only after an answer,
-   * which never comes over a dead connection. Each attempt begins at the next host: the library makes
-   * another one when a host is not what `target_session_attrs` asks for.
+   * which never comes over a dead connection. It asks for another socket when a host is not what
+   * `target_session_attrs` asks for, or closes the connection. Each host is tried once.
    */
-  async #connectSocket(): Promise<Socket> {
+  async #connectSocket(settings: { host: readonly string[] }): Promise<Socket> {
     const hosts = Math.max(this.#settings.port.length, 1);
-    for (let tries = 1; ; tries += 1) {
-      this.#host = (this.#host + 1) % hosts;
+    let failure: unknown = new Error('no host can be used');
+    while (this.#host < hosts && !this.#isEnded) {
       try {
-        return await this.#connectTo(this.#host, hosts > 1 ? HOST_MS : 0);
+        return await this.#connectTo(this.#host++, hosts > 1 ? HOST_MS : 0);
       } catch (error) {
-        if (tries === hosts || this.#isEnded) throw error;
+        failure = error;
       }
     }
+    // While it knows of other hosts, the library does not report a failure.
+    settings.host = [];
+    throw failure;
   }
 
   /** `limitMs`: 0 for none. */
@@ -118,7 +118,6 @@ export class PostgresJsDriver implements DriverConnection {
     this.#socket = socket;
     Object.assign(socket, { host: host[at] });
     if (this.#isEnded) socket.destroy();
-    if (!this.#isKept) socket.unref();
     if (!socket.connecting) return socket;
     return await new Promise((resolve, reject) => {
       socket.setTimeout(limitMs, () => socket.destroy(new Error('the host does not answer')));
