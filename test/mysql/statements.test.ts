@@ -52,3 +52,38 @@ describe.each(['STRICT_ALL_TABLES', ''])('a write in a session whose sql_mode is
     expect(await stage.query("SELECT 1 FROM holdfast_locks WHERE name IN ('new', '')")).toEqual([]);
   });
 });
+
+it('a late write does not bring back a hold whose row was pruned since it was read', async () => {
+  const store = stage.store();
+  const { READ, WRITE, RAISE_FLOOR, PRUNE } = statementsFor(new Schema());
+  const [late, other] = [request('late'), request('other')];
+  const prune = async (name: string, fence: string, version: string): Promise<void> => {
+    await stage.admin.execute(RAISE_FLOOR, [fence]);
+    await stage.admin.execute(PRUNE, [JSON.stringify([[name, version]])]);
+  };
+  const read = async (name: string) => {
+    const [row] = await stage.query<Record<string, unknown>>(
+      `SELECT CAST(version AS CHAR) AS version, CAST(fence AS CHAR) AS fence FROM holdfast_locks
+        WHERE name = '${name}'`,
+    );
+    return { version: String(row?.version), fence: String(row?.fence) };
+  };
+  await store.claim(late);
+  // A lock that is claimed later and pruned raises the floor above the fence of the first one.
+  await store.claim(other);
+  await store.release(other);
+  const later = await read('other');
+  await prune('other', later.fence, later.version);
+  const [rows] = await stage.admin.execute({ sql: READ, rowsAsArray: true }, [
+    JSON.stringify([['late', null]]),
+  ]);
+  const [[, floor, name, was, fence, holder, granted, expires, ttl, note]] = rows as unknown as [unknown[]];
+  await store.release(late);
+  const { version } = await read('late');
+  await prune('late', String(fence), version);
+  const row = [name, was, '1', floor, fence, holder, granted, expires, ttl, note, null].map((each) =>
+    Buffer.isBuffer(each) ? each.toString() : each,
+  );
+  await expect(stage.admin.execute(WRITE, [JSON.stringify([row])])).rejects.toMatchObject({ errno: 1690 });
+  expect(await store.read('late')).toEqual([]);
+});

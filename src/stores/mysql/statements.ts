@@ -77,8 +77,11 @@ const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_loc
   WHERE name > ? AND name >= ? AND LEFT(name, ${NUMBER}) = ?
   ORDER BY name LIMIT ${LIST_ROWS}`;
 
-/** Sent before `PRUNE`, which is not sent if this fails. */
-const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence, ${NUMBER})`;
+/**
+ * Sent before `PRUNE`, which is not sent if this fails. The floor always rises, so that no `WRITE` of a
+ * row that was read before can bring back what is pruned now.
+ */
+const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence + 1, ${NUMBER})`;
 
 const PRUNE = `DELETE l FROM ${NAMED}
   STRAIGHT_JOIN holdfast_locks l ON l.name = n.name AND l.version = n.version`;
