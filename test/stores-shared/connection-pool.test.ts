@@ -3,10 +3,10 @@ import { StoreError, UnsupportedError } from '../../src/errors.ts';
 import { ConnectionPool, type PooledConnection } from '../../src/stores/shared/connection-pool.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
-/** A pool of at most two connections. `server.isAway` makes connecting fail. */
+/** A pool of at most two connections. `server.isAway` makes connecting fail. `closed`: how many. */
 function setUp() {
   const clock = virtualClock();
-  const server = { isAway: false };
+  const server = { isAway: false, closed: 0 };
   const pool = new ConnectionPool<PooledConnection>({
     clock,
     max: 2,
@@ -18,7 +18,10 @@ function setUp() {
     },
     async connect() {
       if (server.isAway) throw new Error('connection refused');
-      return { isOpen: true, setKeepAlive() {}, destroy() {}, close: async () => {} };
+      const close = async (): Promise<void> => {
+        server.closed += 1;
+      };
+      return { isOpen: true, setKeepAlive() {}, destroy() {}, close };
     },
     failureOf: (cause) => new StoreError('away', { cause, applied: 'no' }),
   });
@@ -47,6 +50,15 @@ it('gives the reason why none can be opened, when none is busy', async () => {
   const { server, free } = setUp();
   server.isAway = true;
   expect(await free()).toMatchObject({ code: 'STORE', message: 'away', applied: 'no' });
+});
+
+it('closes a connection that no request has taken', async () => {
+  const { clock, server, pool, free } = setUp();
+  // The caller has given up meanwhile, so nothing is taken.
+  expect(await free()).toBeNull();
+  expect(pool.hasFree).toBe(true);
+  await clock.advance(30_000);
+  expect([pool.hasFree, server.closed]).toEqual([false, 1]);
 });
 
 it('has no free connection once it is closed, and says so', async () => {

@@ -93,8 +93,9 @@ export class ConnectionPool<Connection extends PooledConnection> {
     }
     connection.setKeepAlive(false);
     this.#free.push(connection);
-    if (this.#onFree === null) this.#closeIdleLater();
-    else this.#callBack(null);
+    this.#callBack(null);
+    // The request that it was opened for may have been given up meanwhile.
+    if (this.#free.length > 0) this.#closeIdleLater();
   }
 
   assertOpen(): void {
