@@ -134,6 +134,16 @@ it('a claim that joins another is answered although the fence of that one cannot
   expect(second).toMatchObject({ status: 'fulfilled', value: { granted: true } });
 });
 
+it('a renewal while the claim is being evicted says that it was taken', async () => {
+  const store = stage.store();
+  const held = request('evicted');
+  await store.claim(held, undefined, { wake() {} });
+  const evicted = store.evict(held);
+  await new Promise(setImmediate);
+  expect(await store.renew(held, { ttlMs: 1_000 })).toEqual({ held: false, how: 'taken' });
+  expect(await evicted).toBe(true);
+});
+
 it('opens by URL', async () => {
   const locks = await openLocks(`${stage.url}?mode=advisory`, { owner: 'by-url' });
   const hold = await locks.mutex('url').acquire();

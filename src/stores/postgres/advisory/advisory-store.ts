@@ -196,15 +196,18 @@ export class AdvisoryStore implements Store {
   /** Removes a claim of this process. Its holder is told, renews, and so learns of the loss. */
   async #evictHere(ref: ClaimRef): Promise<boolean> {
     const { claim } = await this.#find(ref);
-    if (claim === undefined || !(await this.release(ref))) return false;
-    const { fence, waiter } = claim;
-    if (fence === null) waiter?.wake();
-    else {
-      // Its holder renews at once. Without a waiter nobody renews, and nothing has to be kept.
-      if (waiter !== undefined) this.#evicted.add(ref.id);
-      this.#evictions.call(ref.id);
+    if (claim === undefined) return false;
+    let isRemoved = false;
+    // Before the release, because a renewal may come meanwhile. Without a waiter nobody renews.
+    if (claim.waiter !== undefined) this.#evicted.add(ref.id);
+    try {
+      isRemoved = await this.release(ref);
+    } finally {
+      if (!isRemoved || claim.fence === null) this.#evicted.delete(ref.id);
     }
-    return true;
+    if (isRemoved && claim.fence === null) claim.waiter?.wake();
+    else if (isRemoved) this.#evictions.call(ref.id);
+    return isRemoved;
   }
 
   #pollObservers(): Timer {
