@@ -1,17 +1,20 @@
 import { UnsupportedError } from '../../errors.ts';
 import { installedVersion } from './installed.ts';
 
-/** The oldest versions that this package is tested with. */
-const OLDEST: Readonly<Record<string, readonly [major: number, minor: number]>> = {
-  'better-sqlite3': [12, 0],
-  etcd3: [1, 1],
-  ioredis: [5, 0],
-  libsql: [0, 5],
-  mysql2: [3, 0],
-  'node-zookeeper-client': [1, 1],
-  pg: [8, 0],
-  postgres: [3, 4],
-  redis: [5, 0],
+/**
+ * The oldest versions that this package is tested with. Before 3.4.8, postgres.js reported a statement as
+ * done although its commit could still fail.
+ */
+const OLDEST: Readonly<Record<string, string>> = {
+  'better-sqlite3': '12',
+  etcd3: '1.1',
+  ioredis: '5',
+  libsql: '0.5',
+  mysql2: '3',
+  'node-zookeeper-client': '1.1',
+  pg: '8',
+  postgres: '3.4.8',
+  redis: '5',
 };
 
 /** A client library that the user brings. */
@@ -45,12 +48,16 @@ export async function firstInstalled<T>(
 
 /** Why this version of a library cannot be used; `null` when it can, or when its version is not known. */
 export function refusalOf(name: string, version: string | null): string | null {
-  const [leastMajor, leastMinor] = OLDEST[name] ?? [0, 0];
-  const [major = 0, minor = 0] = (version ?? '').split('.').map(Number);
-  const isOld = major < leastMajor || (major === leastMajor && minor < leastMinor);
-  if (version === null || !isOld) return null;
-  const least = leastMinor === 0 ? `${leastMajor}` : `${leastMajor}.${leastMinor}`;
+  const least = OLDEST[name] ?? '0';
+  if (version === null || !isOlder(version, least)) return null;
   return `${name} ${version} is installed, and ${least} or newer is needed: npm install ${name}@latest`;
+}
+
+function isOlder(version: string, least: string): boolean {
+  const given = version.split('.').map((part) => Number.parseInt(part, 10));
+  const wanted = least.split('.').map(Number);
+  const at = wanted.findIndex((part, n) => given[n] !== part);
+  return at >= 0 && (given[at] ?? 0) < (wanted[at] ?? 0);
 }
 
 /**
