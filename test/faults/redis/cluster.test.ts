@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, type TestContext } from 'vitest';
 import type { Locks } from '../../../src/index.ts';
 import { slotOf } from '../../../src/stores/redis/cluster/slots.ts';
-import { startClusterStage } from '../../redis/support/cluster-stage.ts';
+import { nameAt, startClusterStage } from '../../redis/support/cluster-stage.ts';
 import { LIBRARIES, type Library } from '../../support/clients/redis-clients.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
 import { eventually, later, renewals, shortest } from '../../support/waiting/eventually.ts';
@@ -10,14 +10,6 @@ import { eventually, later, renewals, shortest } from '../../support/waiting/eve
 // One Cluster for all tests and both client libraries. The first tests use one slot each and run
 // side by side. The later ones disturb the whole Cluster, and the last one breaks it.
 const stage = await useStage(startClusterStage());
-
-/** A name of a lock in a slot that this node serves at first. */
-function nameAt(node: number, word: string): string {
-  for (let n = 0; ; n += 1) {
-    const name = `${word} ${n}`;
-    if (Math.floor(slotOf(`holdfast:${name}`) / 5462) === node) return name;
-  }
-}
 
 /** A slot that is moved from one node to another, step by step. */
 class Move {

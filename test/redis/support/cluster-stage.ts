@@ -55,3 +55,11 @@ export async function startClusterStage(): Promise<ClusterStage> {
     },
   };
 }
+
+/** A name of a lock in a slot that this node serves at first. */
+export function nameAt(node: number, word: string): string {
+  for (let n = 0; ; n += 1) {
+    const name = `${word} ${n}`;
+    if (Math.floor(ownSlotOf(`holdfast:${name}`) / 5462) === node) return name;
+  }
+}

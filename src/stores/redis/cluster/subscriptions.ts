@@ -86,8 +86,10 @@ export class Subscriptions {
     if (connection.channels.size === 0) this.#drop(connection);
   }
 
+  /** Once for each connection: ioredis adds a listener and a timer whenever it is told to end. */
   #drop(connection: Connection): void {
-    if (this.#connections.get(connection.node) === connection) this.#connections.delete(connection.node);
+    if (this.#connections.get(connection.node) !== connection) return;
+    this.#connections.delete(connection.node);
     connection.subscriber.close();
   }
 }
