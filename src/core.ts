@@ -15,6 +15,7 @@ import { usedName } from './use.ts';
 import { pause } from './util/backoff.ts';
 import { Commands } from './util/command.ts';
 import { isStoreError } from './util/error-code.ts';
+import { Turns } from './util/turns.ts';
 
 /** Something that must end when the Locks closes: a pending acquire, an observer. */
 export interface Closable {
@@ -92,6 +93,10 @@ export class Core {
   isCallerInside: (id: string) => boolean = () => false;
   isClosed = false;
   readonly #endEvictions: (() => void) | undefined;
+  /** One read of a lock at a time. */
+  readonly #reads = new Turns();
+  /** By lock: the read that waits for its turn. */
+  readonly #nextReads = new Map<string, Promise<readonly StoredClaim[]>>();
   #working = 0;
   #onEnd: (() => void) | null = null;
 
@@ -153,9 +158,23 @@ export class Core {
     }
   }
 
-  /** Every claim of a lock. */
+  /**
+   * Every claim of a lock, as it is after this call began. Waiters that time out together, or that
+   * wait for one run, share reads: with one for each, their number would count twice at the server.
+   */
   read(name: string, limitMs?: number): Promise<readonly StoredClaim[]> {
-    return this.during(this.commands.run((signal) => this.store.read(name, signal), limitMs));
+    const read = this.#nextReads.get(name) ?? this.#readInTurn(name);
+    return this.during(this.commands.run(() => read, limitMs));
+  }
+
+  #readInTurn(name: string): Promise<readonly StoredClaim[]> {
+    const mustWait = this.#reads.has(name);
+    const read = this.#reads.run(name, () => {
+      this.#nextReads.delete(name);
+      return this.commands.run((signal) => this.store.read(name, signal));
+    });
+    if (mustWait) this.#nextReads.set(name, read);
+    return read;
   }
 
   /**

@@ -54,9 +54,13 @@ function describeTimeout(
   const waited = `Waited ${seconds(waitedMs)} for lock ${quoted(lock)}`;
   const [first, ...others] = holders;
   if (first === undefined) return `${waited}; no holder is known now`;
-  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  const count = holders.length < HOLDERS_MAX ? others.length : 'many';
+  const more = others.length === 0 ? '' : ` and ${count} more`;
   return `${waited}; held by ${SELF_TEXT[self].replace('%', () => describeHolder(first))}${more}`;
 }
+
+/** Thousands of waiters may time out together, each with an error of its own. */
+export const HOLDERS_MAX = 100;
 
 /** The wait timed out while others held the lock. */
 export class AcquireTimeoutError extends HoldfastError {
@@ -64,7 +68,7 @@ export class AcquireTimeoutError extends HoldfastError {
   readonly code = 'ACQUIRE_TIMEOUT';
   readonly lock: string;
   readonly waitedMs: number;
-  /** The holders when the wait timed out; empty when the store did not answer in time. */
+  /** The holders when the wait timed out, 100 at most; empty when the store did not answer in time. */
   readonly holders: ClaimView[];
   /** Our position in the queue, 1 is next; `null` where it is not known. */
   readonly position: number | null;

@@ -1,5 +1,5 @@
 import type { Core } from '../core.ts';
-import { AcquireTimeoutError, ClosedError } from '../errors.ts';
+import { AcquireTimeoutError, ClosedError, HOLDERS_MAX } from '../errors.ts';
 import { DEFAULTS, type Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
@@ -118,7 +118,8 @@ async function explainTimeout(
 ): Promise<AcquireTimeoutError> {
   try {
     const claims = await core.read(name, DEFAULTS.explainMs);
-    const holders = claims.filter((claim) => claim.granted && claim.id !== id).map(viewClaim);
+    const others = claims.filter((claim) => claim.granted && claim.id !== id);
+    const holders = others.slice(0, HOLDERS_MAX).map(viewClaim);
     const index = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
     const holderId = holders[0]?.id ?? '';
     const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);

@@ -107,8 +107,10 @@ export class CleanUp {
     if (this.#failed.size === 0) return;
     const nowMs = this.#core.clock.monotonicMs();
     let room = (this.#failures > 0 ? TRIES_WHILE_FAILING : TRIES_MAX) - this.#trying;
-    for (const leftover of [...this.#failed]) {
+    for (const leftover of this.#failed) {
       const isOver = nowMs >= leftover.untilMs;
+      // While the store answers, each answer makes room for the next.
+      if (!isOver && room <= 0 && this.#failures === 0) break;
       if (!isOver && room <= 0) continue;
       this.#failed.delete(leftover);
       if (isOver) this.#core.endWork();
