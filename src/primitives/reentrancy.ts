@@ -17,7 +17,10 @@ const context = new AsyncLocalStorage<Inside>();
 
 export function runInside<T>(core: Core, mode: Mode, hold: ClaimHold, fn: (hold: ClaimHold) => T): T {
   core.isCallerInside = isInside;
-  return context.run({ core, hold, mode, outer: context.getStore() }, () => fn(hold));
+  let outer = context.getStore();
+  // A run that plans the next one ends before that: a chain of such runs would grow for ever.
+  while (outer?.hold.remainingMs === 0) outer = outer.outer;
+  return context.run({ core, hold, mode, outer }, () => fn(hold));
 }
 
 /** By the claim, not by the name: code that outlives its hold is not inside the next one. */
@@ -33,17 +36,15 @@ export function enclosing(core: Core, { name, mode, settings }: AcquireRequest):
   if (!settings.reentrant) return null;
   core.assertOpen();
   settings.signal?.throwIfAborted();
+  let isInside = false;
   for (let inside = context.getStore(); inside !== undefined; inside = inside.outer) {
     if (inside.core !== core || inside.hold.name !== name || inside.hold.remainingMs === 0) continue;
-    if (!covers(inside.mode, mode)) {
-      throw new InvalidArgumentError(
-        'reentrant',
-        `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`,
-      );
-    }
-    return new InnerHold(core, ClaimHold.heldOf(inside.hold));
+    if (covers(inside.mode, mode)) return new InnerHold(core, ClaimHold.heldOf(inside.hold));
+    isInside = true;
   }
-  return null;
+  if (!isInside) return null;
+  const widens = `cannot widen the hold on ${JSON.stringify(name)}: it would wait for itself`;
+  throw new InvalidArgumentError('reentrant', widens);
 }
 
 function covers(held: Mode, asked: Mode): boolean {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Hold } from '../../src/index.ts';
 import { storedName } from '../../src/use.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
+import { collectGarbage } from '../support/process/collect-garbage.ts';
 
 describe('read-write lock', () => {
   it('lets readers share the lock and gives it to a writer alone', async () => {
@@ -207,6 +208,39 @@ describe('re-entrancy', () => {
     await read.run(async () => {
       await expect(write.run(() => {})).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     });
+  });
+
+  it('looks at every outer call: a writer that reads may write inside of that', async () => {
+    const { locks } = makeWorld();
+    const { read, write } = locks().readWriteLock('a', { reentrant: true });
+    expect(await write.run(() => read.run(() => write.run(() => 'written')))).toBe('written');
+    const semaphore = locks().semaphore('s', { permits: 3, reentrant: true });
+    const nested = semaphore.run(
+      () => semaphore.run(() => semaphore.run(() => 'two', { permits: 2 }), { permits: 1 }),
+      { permits: 3 },
+    );
+    expect(await nested).toBe('two');
+  });
+
+  it('a run that plans the next one is not kept by it', async () => {
+    const { locks } = makeWorld();
+    const lock = locks().mutex('a', { reentrant: true });
+    let first: WeakRef<Hold> | undefined;
+    let runs = 0;
+    const isCollected = await new Promise<boolean>((resolve, reject) => {
+      const tick = (): void => {
+        const run = lock.run(async (hold) => {
+          first ??= new WeakRef(hold);
+          runs += 1;
+          if (runs < 50) return void setImmediate(tick);
+          await collectGarbage();
+          resolve(first.deref() === undefined);
+        });
+        run.catch(reject);
+      };
+      tick();
+    });
+    expect(isCollected).toBe(true);
   });
 
   it('is lost in the inner call as well when the outer hold is lost', async () => {

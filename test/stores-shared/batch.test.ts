@@ -1,11 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import type { BatchOptions } from '../../src/stores/shared/batch-options.ts';
+import { collectGarbage } from '../support/process/collect-garbage.ts';
 import { batchStage } from './batch-stage.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 describe('what travels together', () => {
   it('sends what is asked in one piece of code as one call, and gives each its own answer', async () => {
@@ -195,11 +191,7 @@ describe('readiness', () => {
     expect(clock.timers).toBe(0);
     await clock.settle();
     const left = (): number => given.filter((signal) => signal.deref() !== undefined).length;
-    // A signal that was looked at stays until the next turn of the event loop.
-    for (let tries = 0; tries < 5; tries += 1) {
-      await new Promise((resolve) => setImmediate(resolve));
-      collectGarbage();
-    }
+    await collectGarbage();
     expect(left()).toBeLessThanOrEqual(1);
     waiting.abort();
     expect(batch.isIdle).toBe(true);
