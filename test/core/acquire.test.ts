@@ -283,3 +283,13 @@ describe('acquire while the store fails', () => {
     }
   });
 });
+
+it('a waiter gets the lock when a lease ends that was shortened meanwhile', async () => {
+  const { locks, clock } = makeWorld();
+  const hold = await locks().mutex('a').acquire({ ttlMs: 30_000, renew: false });
+  const next = outcomeOf(locks().mutex('a').acquire({ waitMs: 60_000 }));
+  await clock.advance(100);
+  await hold.extend(1_000);
+  await clock.advance(1_010);
+  expect(next.state).toBe('kept');
+});

@@ -96,6 +96,7 @@ class MemoryStore implements Store {
     const claim = queue?.get(ref.id);
     if (queue === undefined || claim === undefined || claim.fence === null) return { held: false };
     queue.keep(claim, change.ttlMs, now);
+    this.#watchExpiry(ref.name, queue, now);
     if (change.note !== undefined && change.note !== claim.note) {
       claim.note = change.note;
       // The new note may say that waiting is pointless.
