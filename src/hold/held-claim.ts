@@ -124,10 +124,13 @@ export class HeldClaim {
     if (!this.checkDeadline() || this.#error !== null) throw this.reason;
   }
 
-  /** The user extended the hold. On a session store that moves the end of one with `renew: false`. */
+  /**
+   * The user extended the hold. On a session store that moves the end of one with `renew: false`,
+   * unless that end has passed already.
+   */
   onExtended(ttlMs: number): void {
     this.ttlMs = ttlMs;
-    this.#endUnrenewed(elapsedMs(this.#core.clock, this.#grantedAt) + ttlMs);
+    if (this.#untilCapMs > 0) this.#endUnrenewed(elapsedMs(this.#core.clock, this.#grantedAt) + ttlMs);
   }
 
   /** A session store has no TTLs: there the core itself ends a hold with `renew: false`. */
@@ -283,7 +286,7 @@ export class HeldClaim {
 
   /** Removes what the store may still have of the claim. */
   #removeInBackground(): void {
-    if (this.#mayBeReleased || this.#error?.how === 'taken') return;
+    if (this.#mayBeReleased) return;
     this.#mayBeReleased = true;
     this.#core.cleanUp.release(this.ref, this.ttlMs);
   }

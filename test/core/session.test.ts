@@ -35,6 +35,26 @@ describe('on a session store', () => {
     expect(signal.reason).toMatchObject({ how: 'session' });
   });
 
+  it('a hold that was evicted is released too, so that the store keeps nothing of it', async () => {
+    const { clock, inner, session } = makeSessions();
+    const { store, locks } = session();
+    const released: string[] = [];
+    const { release, renew } = store;
+    store.renew = async (ref, change, signal) => {
+      const outcome = await renew.call(store, ref, change, signal);
+      return outcome.held ? outcome : { held: false, how: 'taken' };
+    };
+    store.release = async (ref, signal) => {
+      released.push(ref.id);
+      return await release.call(store, ref, signal);
+    };
+    const hold = await locks.mutex('a').acquire();
+    await inner.evict({ name: 'a', id: hold.id });
+    await clock.advance(5_000);
+    expect(hold.remainingMs).toBe(0);
+    expect(released).toEqual([hold.id]);
+  });
+
   it('the core itself ends an unrenewed hold, by releasing it', async () => {
     const { clock, session, inner } = makeSessions();
     const hold = await session().locks.mutex('a').acquire({ ttlMs: 2_000, renew: false });
