@@ -25,7 +25,6 @@ export class KeptHolds {
   readonly #core: Core;
   readonly #store: LoopCheckingStore;
   readonly #pages = new SlotPages();
-  readonly #bySlot = new Map<number, Kept>();
   readonly #byId = new Map<string, Kept>();
 
   readonly #header: SharedHeader;
@@ -70,7 +69,7 @@ export class KeptHolds {
     this.#timer ??= clock.startTimer(LOOK_MS, () => {
       this.#timer = null;
       this.#accept();
-      this.#idleLooks = this.#bySlot.size > 0 ? 0 : this.#idleLooks + 1;
+      this.#idleLooks = this.#byId.size > 0 ? 0 : this.#idleLooks + 1;
       if (this.#idleLooks < IDLE_LOOKS_MAX) this.#lookLater();
       else this.#stopLooking();
     });
@@ -80,7 +79,7 @@ export class KeptHolds {
     this.#header.isLooking = false;
     // A hold that was offered just before this is taken on here; a later one comes with a message.
     this.#accept();
-    if (this.#bySlot.size > 0) {
+    if (this.#byId.size > 0) {
       this.#header.isLooking = true;
       this.look();
     }
@@ -104,19 +103,16 @@ export class KeptHolds {
     const settings = { ...core.settings, ttlMs, renew, renewEveryMs, maxHoldMs };
     // The fence is known to the process. Nothing here asks for it.
     const held = new HeldClaim(core, { name, id }, settings, 0n, deadline);
-    const kept = { held, slot };
-    this.#bySlot.set(slot.number, kept);
-    this.#byId.set(id, kept);
+    this.#byId.set(id, { held, slot });
     core.renewals.add(held);
   }
 
   /** The process has given the hold up. From here on the slot can be used for another hold. */
-  drop(number: number): void {
-    const kept = this.#bySlot.get(number);
+  drop(id: string): void {
+    const kept = this.#byId.get(id);
     if (kept === undefined) return;
     const { held, slot } = kept;
-    this.#bySlot.delete(number);
-    this.#byId.delete(held.ref.id);
+    this.#byId.delete(id);
     held.detach();
     this.#core.renewals.remove(held);
     (held.deadline as PublishedDeadline).slot = null;
@@ -125,32 +121,24 @@ export class KeptHolds {
 
   /** Whether the claim is a hold that is renewed here, and is not lost. */
   isKept(id: string): boolean {
-    if (!this.#byId.has(id)) this.#accept();
-    return this.#byId.get(id)?.held.isHeld === true;
+    return this.#heldBy(id)?.isHeld === true;
   }
 
   /** The store says that something has happened to the claim. False when no hold of it is kept. */
   renewNow(id: string): boolean {
-    if (!this.#byId.has(id)) this.#accept();
-    const held = this.#byId.get(id)?.held;
-    if (held === undefined) return false;
-    this.#core.renewals.renewNow(held);
-    return true;
-  }
-
-  renewSlotNow(number: number): void {
-    const held = this.#heldIn(number);
+    const held = this.#heldBy(id);
     if (held !== undefined) this.#core.renewals.renewNow(held);
+    return held !== undefined;
   }
 
-  checkSlot(number: number): void {
-    const held = this.#heldIn(number);
+  check(id: string): void {
+    const held = this.#heldBy(id);
     if (held !== undefined) this.#core.renewals.check(held);
   }
 
   /** A hold that is lost says so in its slot. */
-  async extend(number: number, ttlMs: number): Promise<void> {
-    const held = this.#heldIn(number);
+  async extend(id: string, ttlMs: number): Promise<void> {
+    const held = this.#heldBy(id);
     if (held === undefined) return;
     try {
       await this.#core.renewals.extend(held, ttlMs);
@@ -159,19 +147,20 @@ export class KeptHolds {
     }
   }
 
-  async stopRenewing(number: number): Promise<void> {
-    const held = this.#heldIn(number);
+  async stopRenewing(id: string): Promise<void> {
+    const held = this.#heldBy(id);
     if (held === undefined) return;
     held.detach();
     this.#core.renewals.remove(held);
     // Also those that were not answered in time: one that arrives late would set the claim's time
     // again.
-    await this.#store.renewalsOf(held.ref.id);
+    await this.#store.renewalsOf(id);
   }
 
-  #heldIn(number: number): HeldClaim | undefined {
-    if (!this.#bySlot.has(number)) this.#accept();
-    return this.#bySlot.get(number)?.held;
+  /** By the claim's id: a slot may have another hold by the time that a message arrives. */
+  #heldBy(id: string): HeldClaim | undefined {
+    if (!this.#byId.has(id)) this.#accept();
+    return this.#byId.get(id)?.held;
   }
 
   #onLost({ id, how }: LockEvents['lost']): void {

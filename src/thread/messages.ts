@@ -52,9 +52,9 @@ export interface ThreadCalls {
   endList(number: number): void;
   diagnose(limits: DiagnoseLimits): readonly Finding[];
   close(): void;
-  extend(slot: number, ttlMs: number): void;
+  extend(id: string, ttlMs: number): void;
   /** Renews the hold no more. Answered when no renewal of it is pending. */
-  stopRenewing(slot: number): void;
+  stopRenewing(id: string): void;
 }
 
 export type Verb = keyof ThreadCalls;
@@ -94,10 +94,10 @@ export type ToThread =
   | { readonly kind: 'page'; readonly buffer: SharedArrayBuffer }
   /** Look for new holds now, and from now on. */
   | { readonly kind: 'look' }
-  | { readonly kind: 'drop'; readonly slot: number }
-  | { readonly kind: 'renewNow'; readonly slot: number }
+  | { readonly kind: 'drop'; readonly id: string }
+  | { readonly kind: 'renewNow'; readonly id: string }
   /** The claim may have been evicted. */
-  | { readonly kind: 'check'; readonly slot: number };
+  | { readonly kind: 'check'; readonly id: string };
 
 export type FromThread =
   | { readonly kind: 'answer'; readonly number: number; readonly value: unknown }

@@ -38,9 +38,9 @@ function handle(request: ToThread, kept: KeptHolds, service: StoreService): void
   else if (request.kind === 'abandon') service.abandon(request.number);
   else if (request.kind === 'page') kept.addPage(request.buffer);
   else if (request.kind === 'look') kept.look();
-  else if (request.kind === 'drop') kept.drop(request.slot);
-  else if (request.kind === 'renewNow') kept.renewSlotNow(request.slot);
-  else kept.checkSlot(request.slot);
+  else if (request.kind === 'drop') kept.drop(request.id);
+  else if (request.kind === 'renewNow') kept.renewNow(request.id);
+  else kept.check(request.id);
 }
 
 /** The store could not be opened. */

@@ -95,8 +95,8 @@ export class StoreService {
       diagnose: async (signal, limits) =>
         (await store.diagnose?.({ ...limits, clock: this.#clock, signal })) ?? [],
       close: () => store.close(),
-      extend: (_signal, slot, ttlMs) => this.#kept.extend(slot, ttlMs),
-      stopRenewing: (_signal, slot) => this.#kept.stopRenewing(slot),
+      extend: (_signal, id, ttlMs) => this.#kept.extend(id, ttlMs),
+      stopRenewing: (_signal, id) => this.#kept.stopRenewing(id),
     };
   }
 

@@ -76,7 +76,7 @@ export class ThreadRenewals implements Renewer {
     const kept = this.#kept.get(ref.id);
     if (kept === undefined) return;
     this.#kept.delete(ref.id);
-    if (!kept.slot.takeBack()) this.#thread.post({ kind: 'drop', slot: kept.slot.number });
+    if (!kept.slot.takeBack()) this.#thread.post({ kind: 'drop', id: ref.id });
     this.#slots.giveBack(kept.slot);
   }
 
@@ -89,10 +89,9 @@ export class ThreadRenewals implements Renewer {
   }
 
   #ask(kind: 'renewNow' | 'check', { ref }: HeldClaim): void {
-    const kept = this.#kept.get(ref.id);
-    if (kept === undefined) return;
+    if (!this.#kept.has(ref.id)) return;
     this.#showTurn();
-    this.#thread.post({ kind, slot: kept.slot.number });
+    this.#thread.post({ kind, id: ref.id });
   }
 
   /** The thread renews only while the event loop turns. Without renewed holds, no beat shows that. */
@@ -102,14 +101,10 @@ export class ThreadRenewals implements Renewer {
 
   async extend(held: HeldClaim, ttlMs: number): Promise<void> {
     held.assertHeld();
-    const kept = this.#kept.get(held.ref.id);
+    const { id } = held.ref;
     this.#showTurn();
-    if (kept !== undefined) {
-      const { number } = kept.slot;
-      await this.#core.commands.run((signal) => this.#thread.call('extend', [number, ttlMs], signal));
-    }
-    // Before its end moves: an unrenewed hold of a session store that is over stays over.
-    held.checkDeadline();
+    if (this.#kept.has(id))
+      await this.#core.commands.run((signal) => this.#thread.call('extend', [id, ttlMs], signal));
     held.onExtended(ttlMs);
     held.assertHeld();
     this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
@@ -124,7 +119,7 @@ export class ThreadRenewals implements Renewer {
     };
     const { commands } = this.#core;
     const stop = (signal: AbortSignal): Promise<void> =>
-      this.#thread.call('stopRenewing', [kept.slot.number], signal);
+      this.#thread.call('stopRenewing', [held.ref.id], signal);
     // Without an answer in time, a renewal may reach the store after the last command about the
     // claim, and shorten what that has set: the last command is then repeated.
     const onLate = (): void => held.onLateRenewal();
