@@ -182,6 +182,7 @@ export class ReadinessCheck {
 
   async #inspectServers(): Promise<HoldfastError | null> {
     const servers = (await this.connection.servers?.()) ?? [this.connection];
+    if (servers.length === 0) return notSent('no master has answered', this.connection.lastError);
     const refusals = await Promise.all(servers.map((server) => this.#inspect(server)));
     return refusals.find((refusal) => refusal !== null) ?? null;
   }
