@@ -17,6 +17,7 @@ import { startRedis } from '../../src/torture/servers/redis.ts';
 import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
+import { collectWarnings } from './support/collect-warnings.ts';
 import { startStage } from './support/stage.ts';
 
 const stage = await useStage(startStage());
@@ -138,6 +139,22 @@ it('a value that is not a client, and an option that is unknown or out of range,
   }
   expect(() => redisStore(client, { keyPrefix: 'x' } as never)).toThrow('did you mean prefix?');
   expect(() => redisFenceGate(client, { prefx: 'x' } as never)).toThrow('did you mean prefix?');
+});
+
+it.each(LIBRARIES)('many stores that wait for one client cause no warning, under %s', async (library) => {
+  const warnings = collectWarnings();
+  const [port] = await freePorts(1);
+  const url = `redis://127.0.0.1:${port}`;
+  const client = library === 'ioredis' ? new Redis(url) : createClient({ url });
+  client.on('error', () => {});
+  if ('isOpen' in client) client.connect().catch(() => {});
+  const all = Array.from({ length: 12 }, () => createLocks(redisStore(client)));
+  const claims = await Promise.allSettled(all.map((locks) => locks.mutex('x').acquire({ waitMs: 300 })));
+  expect(claims.map(({ status }) => status)).toEqual(all.map(() => 'rejected'));
+  expect(await warnings()).toEqual([]);
+  await Promise.all(all.map((locks) => locks.close({ drainMs: 0 })));
+  if ('isOpen' in client) client.destroy();
+  else client.disconnect();
 });
 
 describe('opened from a URL', () => {

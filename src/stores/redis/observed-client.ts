@@ -18,7 +18,7 @@ interface ClientEventNames {
   /** When it is connected. */
   readonly ready: string;
   /** When it has ended, or may have. */
-  readonly ended: readonly string[];
+  readonly ended: readonly (string | symbol)[];
   /** When its connection has broken, or may have. */
   readonly breaks: readonly string[];
 }
@@ -45,7 +45,8 @@ export function sharedOver<Observed extends ObservedClient<ClientEvents>>(
 export abstract class ObservedClient<Client extends ClientEvents> {
   protected readonly client: Client;
   readonly #events: ClientEventNames;
-  readonly #onRefused = new Set<() => void>();
+  /** Whoever waits for the client. One listener serves all of them. */
+  readonly #waiting = new Set<() => void>();
   #users = 0;
   #lastError: Error | null = null;
   breaks = 0;
@@ -76,26 +77,18 @@ export abstract class ObservedClient<Client extends ClientEvents> {
   }
 
   onceReady(callback: () => void): () => void {
-    const events = [this.#events.ready, ...this.#events.ended];
-    const stop = (): void => {
-      for (const event of events) this.client.off(event, done);
-      this.#onRefused.delete(done);
-    };
-    const done = (): void => {
-      stop();
-      callback();
-    };
-    for (const event of events) this.client.on(event, done);
-    this.#onRefused.add(done);
-    return stop;
+    this.#waiting.add(callback);
+    return () => void this.#waiting.delete(callback);
   }
 
   protected setListeners(verb: 'on' | 'off'): void {
-    (this.client as unknown as EventEmitter)[verb](errorMonitor, this.recordError);
+    const client = this.client as unknown as EventEmitter;
+    client[verb](errorMonitor, this.recordError);
     // An ioredis Cluster: the error of one node. Its `error` only says that all of them failed.
-    this.client[verb]('node error', this.recordError);
-    this.client[verb](this.#events.ready, this.#forgetError);
-    for (const event of this.#events.breaks) this.client[verb](event, this.#onBreak);
+    client[verb]('node error', this.recordError);
+    client[verb](this.#events.ready, this.#onReady);
+    for (const event of this.#events.ended) client[verb](event, this.#endWaiting);
+    for (const event of this.#events.breaks) client[verb](event, this.#onBreak);
   }
 
   /** Also for errors that the client does not emit, such as the rejection of its `connect`. */
@@ -103,15 +96,22 @@ export abstract class ObservedClient<Client extends ClientEvents> {
     const recorded = withoutSecrets(error);
     if (recorded.message === CLOSED && this.#lastError !== null) return;
     this.#lastError = recorded;
-    if (this.isRefused) for (const callback of [...this.#onRefused]) callback();
+    if (this.isRefused) this.#endWaiting();
   };
 
   readonly #onBreak = (): void => {
     this.breaks += 1;
   };
 
-  readonly #forgetError = (): void => {
+  readonly #onReady = (): void => {
     this.#lastError = null;
+    this.#endWaiting();
+  };
+
+  readonly #endWaiting = (): void => {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback();
   };
 }
 

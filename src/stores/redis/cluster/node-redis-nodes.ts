@@ -1,3 +1,4 @@
+import { errorMonitor } from 'node:events';
 import type { RedisConnection } from '../connection.ts';
 import { closedReasonOf, type NodeRedisClient, NodeRedisConnection } from '../node-redis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
@@ -34,7 +35,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   readonly #own = new Map<string, { own: Promise<OwnClient<NodeRedisNode>>; made: LazyNode }>();
 
   constructor(cluster: NodeRedisCluster) {
-    super(cluster, { ready: 'connect', ended: ['disconnect', 'error'] });
+    super(cluster, { ready: 'connect', ended: ['disconnect', errorMonitor] });
   }
 
   get isReady(): boolean {
