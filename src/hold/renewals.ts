@@ -1,8 +1,9 @@
-import { FOREVER_MS, type Timer } from '../clock.ts';
+import { FOREVER_MS } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { DEFAULTS } from '../options.ts';
 import type { RenewOutcome } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
+import { EarliestTimer } from '../util/earliest-timer.ts';
 import { isUnknown } from '../util/error-code.ts';
 import { UnorderedSet } from '../util/unordered-set.ts';
 import { Deadline, type TtlCommand } from './deadline.ts';
@@ -48,12 +49,12 @@ export class Renewals implements Renewer {
   readonly #core: Core;
   readonly #holds = new UnorderedSet<HeldClaim>();
   /** One timer for all holds: ten thousand of them need no more. */
-  #timer: Timer | null = null;
-  #timerDueMs = FOREVER_MS;
+  readonly #timer: EarliestTimer;
   readonly stalls: StallDetector;
 
   constructor(core: Core) {
     this.#core = core;
+    this.#timer = new EarliestTimer(core.clock, () => this.#onTimer());
     this.stalls = new StallDetector(core, () => this.#afterClockJump());
   }
 
@@ -108,7 +109,7 @@ export class Renewals implements Renewer {
   }
 
   close(): void {
-    this.#timer?.cancel();
+    this.#timer.cancel();
     this.stalls.stop();
   }
 
@@ -122,7 +123,7 @@ export class Renewals implements Renewer {
       // The interval counts from the send, so a slow answer does not delay the next renewal.
       const soonestMs = this.#core.clock.monotonicMs() + Math.max(held.everyMs / 4, 1);
       held.dueAtMs = Math.max(sent.monotonicMs + held.everyMs, soonestMs);
-      this.#wakeAt(held.dueAtMs);
+      this.#timer.setBy(held.dueAtMs);
     }
     if (!held.renew || held.capMs !== FOREVER_MS) this.#wakeAtDeadline(held);
   }
@@ -139,27 +140,17 @@ export class Renewals implements Renewer {
    */
   #wakeAtDeadline(held: HeldClaim): void {
     held.deadlineAtMs = this.#core.clock.monotonicMs() + Math.max(held.remainingMs, 1);
-    this.#wakeAt(held.deadlineAtMs);
-  }
-
-  /** The timer may be left over from a hold that is gone: then it only fires too early. */
-  #wakeAt(dueAtMs: number): void {
-    if (dueAtMs >= this.#timerDueMs) return;
-    this.#timerDueMs = dueAtMs;
-    this.#timer?.cancel();
-    const { clock } = this.#core;
-    this.#timer = clock.startTimer(dueAtMs - clock.monotonicMs(), () => this.#onTimer());
+    this.#timer.setBy(held.deadlineAtMs);
   }
 
   #onTimer(): void {
     const nowMs = this.#core.clock.monotonicMs();
-    this.#timerDueMs = FOREVER_MS;
     for (const held of this.holds) {
       if (held.dueAtMs - nowMs <= held.everyMs * SLACK_SHARE) {
         held.dueAtMs = FOREVER_MS;
         this.renewNow(held);
       } else if (held.deadlineAtMs <= nowMs) this.#watchDeadline(held);
-      this.#wakeAt(Math.min(held.dueAtMs, held.deadlineAtMs));
+      this.#timer.setBy(Math.min(held.dueAtMs, held.deadlineAtMs));
     }
   }
 
@@ -221,7 +212,7 @@ export class Renewals implements Renewer {
     if (!held.renew) return;
     held.everyMs = Math.max(remainingMs * RETRY_SHARE * (0.5 + clock.random() / 2), RETRY_MIN_MS);
     held.dueAtMs = clock.monotonicMs() + held.everyMs;
-    this.#wakeAt(held.dueAtMs);
+    this.#timer.setBy(held.dueAtMs);
   }
 
   /** The host was suspended, or the wall clock was set forward: deadlines come before their timers. */

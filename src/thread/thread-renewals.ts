@@ -1,9 +1,10 @@
-import { FOREVER_MS, type Timer } from '../clock.ts';
+import { FOREVER_MS } from '../clock.ts';
 import type { Core } from '../core.ts';
 import type { HeldClaim } from '../hold/held-claim.ts';
 import type { Renewer } from '../hold/renewals.ts';
 import { StallDetector } from '../hold/stall-detector.ts';
 import type { Instant } from '../store/validity.ts';
+import { EarliestTimer } from '../util/earliest-timer.ts';
 import type { FromThread, KeptHold } from './messages.ts';
 import { errorFrom } from './plain-error.ts';
 import type { RenewalThread } from './renewal-thread.ts';
@@ -33,14 +34,14 @@ export class ThreadRenewals implements Renewer {
   /** By claim id. */
   readonly #kept = new Map<string, Kept>();
   readonly stalls: StallDetector;
-  /** Fires at the earliest deadline of all holds, or before it. */
-  #timer: Timer | null = null;
-  #timerDueMs = FOREVER_MS;
+  /** For the deadlines of all holds. */
+  readonly #timer: EarliestTimer;
 
   constructor(core: Core, thread: RenewalThread, header: SharedHeader) {
     this.#core = core;
     this.#thread = thread;
     this.#header = header;
+    this.#timer = new EarliestTimer(core.clock, () => this.#checkDeadlines());
     this.#slots = new SlotPool((buffer) => thread.post({ kind: 'page', buffer }));
     this.stalls = new StallDetector(
       core,
@@ -69,7 +70,7 @@ export class ThreadRenewals implements Renewer {
     this.#showTurn();
     if (deadline.confirmed.ttlMs < SHORT_MS || !this.#header.isLooking) this.#lookNow();
     if (held.renew) this.stalls.start();
-    this.#watchUntil(clock.monotonicMs() + held.remainingMs);
+    this.#timer.setBy(clock.monotonicMs() + held.remainingMs);
   }
 
   remove({ ref }: HeldClaim): void {
@@ -107,7 +108,7 @@ export class ThreadRenewals implements Renewer {
       await this.#core.commands.run((signal) => this.#thread.call('extend', [id, ttlMs], signal));
     held.onExtended(ttlMs);
     held.assertHeld();
-    this.#watchUntil(this.#core.clock.monotonicMs() + held.remainingMs);
+    this.#timer.setBy(this.#core.clock.monotonicMs() + held.remainingMs);
   }
 
   /** The thread may be sending a renewal at any time, so it is asked to stop first. */
@@ -128,7 +129,7 @@ export class ThreadRenewals implements Renewer {
   }
 
   close(): void {
-    this.#timer?.cancel();
+    this.#timer.cancel();
     this.stalls.stop();
   }
 
@@ -150,24 +151,12 @@ export class ThreadRenewals implements Renewer {
     }
   }
 
-  /** The timer may be left over from a hold that is gone: then it only fires too early. */
-  #watchUntil(dueAtMs: number): void {
-    if (dueAtMs >= this.#timerDueMs) return;
-    const { clock } = this.#core;
-    this.#timerDueMs = dueAtMs;
-    this.#timer?.cancel();
-    // At least 1 ms: a rest of a fraction would fire again and again at the same instant.
-    const delayMs = Math.max(dueAtMs - clock.monotonicMs(), 1);
-    this.#timer = clock.startTimer(delayMs, () => this.#checkDeadlines());
-  }
-
   #checkDeadlines(): void {
-    this.#timerDueMs = FOREVER_MS;
     let nextMs = FOREVER_MS;
     for (const { held } of [...this.#kept.values()]) {
       if (held.checkDeadline()) nextMs = Math.min(nextMs, held.remainingMs);
     }
-    this.#watchUntil(this.#core.clock.monotonicMs() + nextMs);
+    this.#timer.setBy(this.#core.clock.monotonicMs() + nextMs);
   }
 }
 
