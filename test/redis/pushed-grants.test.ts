@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Locks } from '../../src/index.ts';
-import { LIBRARIES, type Library } from '../support/clients/redis-clients.ts';
+import type { PushedGrant } from '../../src/store/store.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
+import { LIBRARIES, type Library, openClient } from '../support/clients/redis-clients.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { eventually, later } from '../support/waiting/eventually.ts';
 import { startStage } from './support/stage.ts';
@@ -93,4 +95,29 @@ describe.each(LIBRARIES)('a grant that comes as a message, under %s', (library) 
       counted = await count(`counted-${library}-${round}`);
     expect(counted.calls).toEqual([1, 2, 3]);
   });
+});
+
+it('a pushed grant that seems to end late, as when the clock was set forward, is trusted no longer', async () => {
+  const name = 'clock set forward';
+  const { client, close } = await openClient('ioredis', stage.server.url);
+  const store = redisStore(client);
+  const observed = await store.watch({ name: 'subscribed' }, () => {});
+  const terms = { name, mode: { kind: 'exclusive' }, ttlMs: 30_000, note: '', fenceAbove: 0n } as const;
+  await store.claim({ ...terms, id: 'holder', wait: false });
+  const pushed: PushedGrant[] = [];
+  const waiter = { wake: (grant?: PushedGrant) => void (grant !== undefined && pushed.push(grant)) };
+  // The server's time comes with each answer, and is used for a second.
+  await eventually('it is pushed', async () => {
+    await store.claim({ ...terms, id: 'waiter', wait: true }, undefined, waiter);
+    const endsMs = Number((await stage.admin.time())[0]) * 1_000 + 15_000;
+    const channels = (await stage.admin.call('PUBSUB', 'CHANNELS')) as string[];
+    const message = `g\nholdfast:${name}\nwaiter\n${'1'.padStart(16, '0')}\n${endsMs}`;
+    for (const channel of channels) await stage.admin.publish(channel, message);
+    return pushed.length > 0;
+  });
+  expect(pushed[0]?.validForMs).toBeGreaterThan(0);
+  expect(pushed[0]?.validForMs).toBeLessThanOrEqual(5_000);
+  await observed[Symbol.asyncDispose]();
+  await store.close();
+  close();
 });

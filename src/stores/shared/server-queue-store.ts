@@ -246,13 +246,14 @@ export class ServerQueueStore implements Store {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     const { ttlMs, waiter } = waiting;
-    const leastMs = Math.min(ttlMs, UNCONFIRMED_MS) * PUSHED_SHARE_MIN;
-    if (grant === null || grant.validForMs < leastMs) {
+    const mostMs = Math.min(ttlMs, UNCONFIRMED_MS);
+    if (grant === null || grant.validForMs < mostMs * PUSHED_SHARE_MIN) {
       waiter.wake();
       return;
     }
     if (ttlMs > UNCONFIRMED_MS) this.#confirmAfter(CONFIRM_AFTER_MS, id, waiter, CONFIRM_TRIES);
-    this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(grant.validForMs, ttlMs) });
+    // It seems to end later if the clock of the server was set forward before it was granted.
+    this.#waiting.push(waiting, { fence: grant.fence, validForMs: Math.min(grant.validForMs, mostMs) });
   }
 
   /** A wake-up asks the owner to renew the claim. That extends the grant to the TTL asked for. */
