@@ -220,6 +220,30 @@ describe('idle', () => {
     expect(connections).toHaveLength(2);
   });
 
+  it('a connection that was up until then ends the growth of the delays', async () => {
+    const retryMs = { min: 100, max: 5_000 };
+    const { clock, subscription, connections, last, state } = setUp({ idleMs: 500, retryMs });
+    void subscription.start();
+    for (let failures = 0; failures < 6; failures += 1) {
+      last().events.onEnd();
+      await clock.advance(retryMs.max);
+    }
+    last().events.onUp();
+    await clock.advance(6_000);
+    state.isWanted = false;
+    subscription.onUnwanted();
+    await clock.advance(500);
+    expect([connections.length, last().isClosed]).toEqual([7, true]);
+    state.isWanted = true;
+    void subscription.start();
+    last().events.onUp();
+    // This one is not up for long enough to end it.
+    await clock.advance(1_000);
+    last().events.onEnd();
+    await clock.advance(retryMs.min);
+    expect(connections).toHaveLength(9);
+  });
+
   it('stays open when there is a waiter again', async () => {
     const { clock, subscription, last, state } = setUp({ idleMs: 500 });
     void subscription.start();

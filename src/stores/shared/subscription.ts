@@ -163,8 +163,6 @@ export class Subscription<Message> {
     this.#isOver ||= isForGood;
     if (this.#isOver) this.#endStart();
     const wasUp = this.#isUp;
-    // A connection that ends as soon as it is up has failed too.
-    if (wasUp && clock.monotonicMs() - this.#upAtMs > retryMs.max) this.#failures = 0;
     void this.#drop();
     if (!this.#isOver && isWanted()) {
       this.#timers.set('retry', backoff(clock, this.#failures++, retryMs), () => {
@@ -201,7 +199,10 @@ export class Subscription<Message> {
   }
 
   async #drop(): Promise<void> {
+    const { clock, retryMs } = this.#options;
     const connection = this.#connection;
+    // A connection that ends as soon as it is up has failed too.
+    if (this.#isUp && clock.monotonicMs() - this.#upAtMs > retryMs.max) this.#failures = 0;
     this.#epoch += 1;
     this.#connection = null;
     this.#isUp = false;
