@@ -135,6 +135,18 @@ describe('breaks', () => {
     expect(connections.length).toBeLessThan(25);
   });
 
+  it('an attempt that nothing answers is given up after a time, and repeated', async () => {
+    const { clock, subscription, connections, last, log } = setUp();
+    void subscription.start();
+    await clock.advance(9_999);
+    expect([connections.length, last().isClosed]).toEqual([1, false]);
+    await clock.advance(101);
+    expect(connections.map(({ isClosed }) => isClosed)).toEqual([true, false]);
+    last().events.onUp();
+    await clock.advance(60_000);
+    expect([connections.length, log]).toEqual([2, ['up']]);
+  });
+
   it('a connection that ends while it is being opened is replaced too', async () => {
     let opened = 0;
     const { clock, subscription } = setUp({

@@ -56,6 +56,8 @@ export interface SubscriptionOptions<Message> {
  * How long `start` waits for the connection: messages are hints, and asking again is the guarantee.
  */
 const START_MS = 1_000;
+/** An attempt without an answer is given up after this time, because it may never fail by itself. */
+const ATTEMPT_MS = 10_000;
 /** How long the answer to a heartbeat may take. */
 const ANSWER_MS = 3_000;
 
@@ -126,6 +128,7 @@ export class Subscription<Message> {
       if (this.#epoch === epoch) act();
     };
     const onEnd = (isForGood?: boolean): void => ifCurrent(() => this.#onEnd(isForGood === true));
+    this.#timers.set('heartbeat', ATTEMPT_MS, onEnd);
     try {
       const connection = this.#options.open({
         onMessage: (message) => ifCurrent(() => this.#options.onMessage(message)),
@@ -145,6 +148,7 @@ export class Subscription<Message> {
     if (this.#isUp) return;
     this.#isUp = true;
     this.#upAtMs = this.#options.clock.monotonicMs();
+    this.#timers.delete('heartbeat');
     this.#beat();
     this.#endStart();
     this.#started = null;
