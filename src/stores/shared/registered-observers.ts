@@ -1,4 +1,5 @@
 import type { Clock } from '../../clock.ts';
+import { Turns } from '../../util/turns.ts';
 import { CallbackIndex } from './callback-index.ts';
 import { KeyedTimers } from './keyed-timers.ts';
 import { between } from './retry-after.ts';
@@ -25,8 +26,8 @@ export class RegisteredObservers {
   readonly #callbacks = new CallbackIndex<[mayGrant: boolean]>();
   /** By lock: when it is registered again. */
   readonly #again: KeyedTimers;
-  /** By lock: the end of its reports, which must not overtake the next registration. */
-  readonly #ending = new Map<string, Promise<unknown>>();
+  /** The end of the reports of a lock must not overtake a registration, nor the reverse. */
+  readonly #turns = new Turns();
 
   constructor(clock: Clock, ask: (name: string, forMs: number) => Promise<boolean>) {
     this.#clock = clock;
@@ -43,19 +44,17 @@ export class RegisteredObservers {
     return () => {
       if (!remove()) return;
       this.#again.delete(name);
-      const ending = this.#ask(name, 0)
-        .catch(() => {})
-        .finally(() => this.#ending.get(name) === ending && this.#ending.delete(name));
-      this.#ending.set(name, ending);
+      this.#turns.run(name, () => this.#ask(name, 0)).catch(() => {});
     };
   }
 
   /** Never rejects: messages are hints, and observers also poll. */
   async register(name: string): Promise<void> {
-    await this.#ending.get(name);
-    if (!this.#callbacks.has(name)) return;
-    this.#again.set(name, between(this.#clock, AGAIN_MS), () => void this.register(name));
-    const isReported = await this.#ask(name, OBSERVED_MS).catch(() => true);
+    const isReported = await this.#turns.run(name, async () => {
+      if (!this.#callbacks.has(name)) return true;
+      this.#again.set(name, between(this.#clock, AGAIN_MS), () => void this.register(name));
+      return await this.#ask(name, OBSERVED_MS).catch(() => true);
+    });
     if (isReported || !this.#callbacks.has(name)) return;
     this.#again.set(name, POLL_MS, () => {
       void this.register(name);
