@@ -1,18 +1,15 @@
 import { expect, it } from 'vitest';
-import { PruneTimer, type PruneTimerOptions } from '../../src/stores/shared/prune-timer.ts';
+import { type Prune, PruneTimer } from '../../src/stores/shared/prune-timer.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 /** A timer, when it has pruned, in ms since the start, and how to create rows. */
-function start(prune: PruneTimerOptions['prune'] = async () => false) {
+function start(prune: Prune = async () => false) {
   const clock = virtualClock();
   const startedMs = clock.monotonicMs();
   const pruned: number[] = [];
-  const timer = new PruneTimer({
-    clock,
-    prune: (isAfterMany) => {
-      pruned.push(clock.monotonicMs() - startedMs);
-      return prune(isAfterMany);
-    },
+  const timer = new PruneTimer(clock, (isAfterMany) => {
+    pruned.push(clock.monotonicMs() - startedMs);
+    return prune(isAfterMany);
   });
   const create = (rows: number): void => {
     for (let n = 0; n < rows; n += 1) timer.onNewRow();

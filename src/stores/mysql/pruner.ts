@@ -28,5 +28,5 @@ export function pruneTimer(clock: Clock, claims: Claims): PruneTimer {
     }
     return after !== '' || page.length > idle.length;
   };
-  return new PruneTimer({ clock, prune });
+  return new PruneTimer(clock, prune);
 }

@@ -44,7 +44,7 @@ export function pruneTimer(clock: Clock, batch: LeaseBatch): PruneTimer {
     // Some rows were in use until a moment ago.
     return isAfterMany || sum > 0;
   };
-  return new PruneTimer({ clock, prune });
+  return new PruneTimer(clock, prune);
 }
 
 /** While this process uses the store, removes the waiters of dead processes from all queues. */

@@ -1,14 +1,11 @@
 import type { Clock, Timer } from '../../clock.ts';
 
-export interface PruneTimerOptions {
-  readonly clock: Clock;
-  /**
-   * Deletes the rows of unused locks. `isAfterMany`: called because many rows are new.
-   * Resolves to true when more rows may become unused soon. A failed prune is repeated after the next
-   * new rows: it does not matter when.
-   */
-  prune(isAfterMany: boolean): Promise<boolean>;
-}
+/**
+ * Deletes the rows of unused locks. `isAfterMany`: called because many rows are new.
+ * Resolves to true when more rows may become unused soon. A failed prune is repeated after the next
+ * new rows: it does not matter when.
+ */
+export type Prune = (isAfterMany: boolean) => Promise<boolean>;
 
 /** The tables are pruned after this many new rows, and a minute after fewer. */
 const ROWS_MANY = 1_000;
@@ -17,13 +14,13 @@ const LATER_MS = 60_000;
 /** Decides when a store prunes its tables, from the number of new rows. */
 export class PruneTimer {
   readonly #clock: Clock;
-  readonly #prune: PruneTimerOptions['prune'];
+  readonly #prune: Prune;
   #timer: Timer | null = null;
   #isRunning = false;
   #isClosed = false;
   #made = 0;
 
-  constructor({ clock, prune }: PruneTimerOptions) {
+  constructor(clock: Clock, prune: Prune) {
     this.#clock = clock;
     this.#prune = prune;
   }
