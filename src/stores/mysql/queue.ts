@@ -13,12 +13,7 @@ const SIZE_MAX = 4_000_000;
 /** How long the text of a waiter is beside its id and its note, or less. */
 const WAITER_SIZE = 70;
 
-const REFUSED = {
-  granted: false,
-  endsInMs: null,
-  isHead: false,
-  isForeign: false,
-} as const;
+const REFUSED = { granted: false, endsInMs: null } as const;
 
 /**
  * The claims of one lock as they were read, and what an operation makes of them. `grant-rule.ts`

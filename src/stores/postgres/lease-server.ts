@@ -134,7 +134,7 @@ export class LeaseServer implements QueueServer {
     }
     // A pooler that seems to keep sessions apart may not do so, and then no wake-up arrives.
     const isForeign = !this.#subscription.isDirect;
-    return { granted: false, endsInMs: answer.endsInMs, isHead: false, isForeign };
+    return { granted: false, endsInMs: answer.endsInMs, isForeign };
   }
 
   async renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome> {

@@ -147,7 +147,7 @@ export class RedlockStore implements Store {
   #retryAfterMs({ name, id }: ClaimRequest, votes: NodeAnswers<NodeVote>, roundMs: number): number {
     const { freeInMs, isSplit, isForeign } = this.#majority.blockersIn(votes);
     const { clock } = this.#nodes;
-    const refusal = { endsInMs: freeInMs, isHead: false, isForeign };
+    const refusal = { endsInMs: freeInMs, isForeign };
     const { lookMs, keepMs } = retryAfterMs(RETRY, clock, refusal, true);
     const splitMs = clock.random() * Math.max(roundMs * SPLIT_ROUNDS, SPLIT_MIN_MS);
     const firstMs = isSplit ? splitMs : lookMs;

@@ -47,10 +47,13 @@ export const TABLE_RETRY: RetryPolicy = {
 };
 
 /** What a store knows when it refuses a claim. */
-export interface RefusalTimes {
+export interface Refusal {
+  /** When the hold ahead expires unless it is renewed; `null`: unknown. */
   readonly endsInMs: number | null;
-  readonly isHead: boolean;
-  readonly isForeign: boolean;
+  /** Only the holder is ahead of the claim. */
+  readonly isHead?: boolean;
+  /** The holder is another program, whose release wakes no waiter. */
+  readonly isForeign?: boolean;
   /** How long ago the claim entered the queue; `null`: it does not wait. */
   readonly enteredAgoMs?: number | null;
 }
@@ -62,10 +65,10 @@ export interface RefusalTimes {
 export function retryAfterMs(
   policy: RetryPolicy,
   clock: Clock,
-  refusal: RefusalTimes,
+  refusal: Refusal,
   isListening: boolean,
 ): { lookMs: number; keepMs: number } {
-  const { endsInMs, isHead, isForeign, enteredAgoMs = null } = refusal;
+  const { endsInMs, isHead = false, isForeign = false, enteredAgoMs = null } = refusal;
   let lookMs = endsInMs === null ? Number.POSITIVE_INFINITY : endsInMs + between(clock, policy.afterEndMs);
   // Also for a claim that asks again before that time, as when the subscription becomes active.
   if (policy.firstLookMs !== undefined && enteredAgoMs !== null && enteredAgoMs < policy.firstLookMs.min)

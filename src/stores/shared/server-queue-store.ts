@@ -19,18 +19,9 @@ import { isDefinite } from '../../util/error-code.ts';
 import { Callbacks, disposable } from './callback-index.ts';
 import { KeyedTimers } from './keyed-timers.ts';
 import { type OnChange, RegisteredObservers } from './registered-observers.ts';
-import { type RetryPolicy, retryAfterMs } from './retry-after.ts';
+import { type Refusal, type RetryPolicy, retryAfterMs } from './retry-after.ts';
 import type { Subscription } from './subscription.ts';
 import { WakeList } from './wake-list.ts';
-
-/** The server's answer for a claim that it does not grant. */
-export interface Refusal {
-  /** When the hold ahead expires unless it is renewed; `null`: unknown. */
-  readonly endsInMs: number | null;
-  readonly isHead: boolean;
-  /** The holder is another program, whose release wakes no waiter. */
-  readonly isForeign: boolean;
-}
 
 export type ClaimAnswer =
   | { readonly granted: true; readonly fence: bigint }
