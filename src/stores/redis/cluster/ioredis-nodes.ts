@@ -121,22 +121,14 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
   }
 }
 
-/** Calls in one packet at most, so that the node works on some while we write the others. */
-const PACKET_MAX = 32;
-
 /**
  * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by
- * itself. The calls of one tick to one node leave as one packet.
+ * itself. The calls of one tick to one node leave as one packet: 100 tasks make FIGURE times as many
+ * pairs a second (`npm run bench -- redis packets`).
  */
-class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNode {
+export class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNode {
   readonly connection = this;
-  #sent = 0;
-  #gathered: Corkable | null = null;
-  readonly #onTickEnd = (): void => {
-    this.#gathered?.uncork?.();
-    this.#gathered = null;
-    this.#sent = 0;
-  };
+  #isGathering = false;
 
   get address(): string {
     const { host, port } = this.client.options;
@@ -156,6 +148,7 @@ class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNo
     subscriber.connect().catch(() => {});
     return {
       subscribe: (channel) => subscriber.ssubscribe(channel),
+      unsubscribe: (channel) => subscriber.call('sunsubscribe', [channel]),
       close() {
         // A client that has ended already would wait for its end once more.
         if (subscriber.status !== 'end') subscriber.disconnect();
@@ -164,15 +157,15 @@ class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNo
   }
 
   override send(name: string, args: string[]): Promise<unknown> {
-    if (this.#sent === 0) {
-      this.#gathered = (this.client as { readonly stream?: Corkable | null }).stream ?? null;
-      this.#gathered?.cork?.();
-      process.nextTick(this.#onTickEnd);
-    } else if (this.#sent % PACKET_MAX === 0) {
-      this.#gathered?.uncork?.();
-      this.#gathered?.cork?.();
+    if (!this.#isGathering) {
+      this.#isGathering = true;
+      const { stream } = this.client as { readonly stream?: Corkable | null };
+      stream?.cork?.();
+      process.nextTick(() => {
+        this.#isGathering = false;
+        stream?.uncork?.();
+      });
     }
-    this.#sent += 1;
     return super.send(name, args);
   }
 }

@@ -8,8 +8,11 @@ import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './
 /** What is used of a connection that a node-redis Cluster has to one node. */
 export interface NodeRedisNode extends NodeRedisClient {
   duplicate(override?: object): NodeRedisNode;
-  sSubscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
+  sSubscribe(channel: string, listener: ChannelListener): Promise<unknown>;
+  sUnsubscribe(channel: string, listener: ChannelListener): Promise<unknown>;
 }
+
+type ChannelListener = (message: string, channel: string) => void;
 
 /** A node as a node-redis Cluster knows it. */
 export interface NodeRedisShardNode {
@@ -142,11 +145,11 @@ class LazyNode implements ClusterNode {
   subscriber(events: SubscriberEvents): Subscriber {
     const subscriber = this.#subscriber(events);
     subscriber.catch(() => events.onEnd());
+    const listener: ChannelListener = (message, channel) => events.onMessage(channel, message);
     return {
-      async subscribe(channel) {
-        const { client } = await subscriber;
-        await client.sSubscribe(channel, (message) => events.onMessage(channel, message));
-      },
+      subscribe: async (channel) => (await subscriber).client.sSubscribe(channel, listener),
+      // Without the listener, the client would mix it up with a later subscription to the channel.
+      unsubscribe: async (channel) => (await subscriber).client.sUnsubscribe(channel, listener),
       close: () => void subscriber.then((own) => own.end()).catch(() => {}),
     };
   }

@@ -14,6 +14,7 @@ export interface SubscriberEvents {
 export interface Subscriber {
   /** Rejects when the node does not serve the channel's slot, or the connection ends. */
   subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   close(): void;
 }
 

@@ -81,9 +81,13 @@ export class Subscriptions {
     for (const { events } of subscriptions) events.onEnd();
   }
 
-  #leave(connection: Connection, { channels }: ChannelSubscription): void {
-    for (const channel of channels) connection.channels.delete(channel);
-    if (connection.channels.size === 0) this.#drop(connection);
+  #leave(connection: Connection, subscription: ChannelSubscription): void {
+    const { channels, subscriber } = connection;
+    const left = subscription.channels.filter((channel) => channels.get(channel) === subscription);
+    for (const channel of left) channels.delete(channel);
+    if (channels.size === 0) this.#drop(connection);
+    // The channel of a slot has another name the next time.
+    else for (const channel of left) subscriber.unsubscribe(channel).catch(() => {});
   }
 
   /** Once for each connection: ioredis adds a listener and a timer whenever it is told to end. */
