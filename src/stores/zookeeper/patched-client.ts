@@ -88,12 +88,13 @@ export class PatchedClient {
   }
 
   /**
-   * Calls back when the owner closes the client, and when it is closed. The client emits no event
-   * for that. The result removes the callback.
+   * Calls back before each attempt to connect, when the owner closes the client, and when it is
+   * closed. The client emits no event for these. The result removes the callbacks.
    */
-  onClosing(callback: () => void): () => void {
+  listen({ onConnecting, onClosing }: { onConnecting(): void; onClosing(): void }): () => void {
     const listener = (state: number): void => {
-      if (state === CLOSING || state === CLOSED) callback();
+      if (state === CONNECTING) onConnecting();
+      else if (state === CLOSING || state === CLOSED) onClosing();
     };
     this.#manager.on?.('state', listener);
     return () => void this.#manager.removeListener?.('state', listener);
@@ -122,16 +123,15 @@ export class PatchedClient {
 
   /**
    * Ends the connection, not the session, so that the client connects to another member. By itself
-   * the client never leaves a silent member. False when there is no connection to end.
+   * the client never leaves a silent member.
    */
-  dropConnection(): boolean {
+  dropConnection(): void {
     const { socket, connectTimeoutHandler } = this.#manager;
-    if (socket?.destroy === undefined) return false;
+    if (socket?.destroy === undefined) return;
     // The client does not cancel this timer. It would end the next connection, and keep the process
     // alive.
     clearTimeout(connectTimeoutHandler ?? undefined);
     socket.destroy();
-    return true;
   }
 
   /**

@@ -44,8 +44,8 @@ export class Session {
   readonly #stopListening: () => void;
   /** Requests can be sent. */
   isUsable = false;
-  /** When the last connection ended, or this began. The next connection began after that. */
-  #disconnectedAt: Instant;
+  /** The present or next connection began after that. */
+  #openedAfter: Instant;
   #end: End | null = null;
   /** The session's id in hexadecimal; empty before the first connection. */
   id = '';
@@ -67,10 +67,10 @@ export class Session {
     this.client = client;
     this.#isOurs = isOurs;
     this.#clock = clock;
-    this.#disconnectedAt = instant(clock);
+    this.#openedAfter = instant(clock);
     this.#heartbeat = new Heartbeat(clock, {
       ask: () => this.calls.exists('/'),
-      dropConnection: () => this.#dropConnection(),
+      dropConnection: () => client.dropConnection(),
     });
     this.calls = new Calls(client, clock, this.#heartbeat);
     this.limiter = new RequestLimiter(
@@ -80,13 +80,19 @@ export class Session {
     );
     this.transactions = new Transactions(this.calls, clock);
     this.watches = new WatchHub(this.calls, client);
-    this.#stopListening = client.onClosing(() => {
+    this.#stopListening = client.listen({
+      onConnecting: () => {
+        if (!this.isUsable) this.#openedAfter = instant(clock);
+      },
       // A connected client ends its session first, is then disconnected, and then closed.
-      if (!this.isUsable) this.#over('closed');
+      onClosing: () => {
+        if (!this.isUsable) this.#over('closed');
+      },
     });
     client.raw.on('state', this.#onState);
     if (isOurs) client.connect();
     if (client.raw.getState().code === STATE.connected) this.#onConnected();
+    else this.#heartbeat.start(client.raw.getSessionTimeout(), null);
   }
 
   /**
@@ -148,10 +154,6 @@ export class Session {
     if (this.#isOurs) this.client.end();
   }
 
-  #dropConnection(): void {
-    if (this.client.dropConnection()) this.#disconnectedAt = instant(this.#clock);
-  }
-
   /** Resolves when the session is connected or over, the signal aborts, or too much time has passed. */
   async #connected(signal: AbortSignal | undefined): Promise<void> {
     if (signal?.aborted === true) return;
@@ -190,7 +192,7 @@ export class Session {
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
     // The store's own session began after the store asked for it. A user's client has sent pings.
     const agoMs = isAgain || this.#isOurs ? 0 : timeoutMs * PING_SHARE;
-    const { monotonicMs, wallMs } = this.#disconnectedAt;
+    const { monotonicMs, wallMs } = this.#openedAfter;
     this.isUsable = true;
     this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });
     for (const done of [...this.#waiting]) done();
@@ -199,7 +201,7 @@ export class Session {
 
   #onDisconnected(): void {
     this.isUsable = false;
-    this.#disconnectedAt = instant(this.#clock);
+    this.#openedAfter = instant(this.#clock);
     this.watches.reset();
     this.calls.dropReads();
     this.#heartbeat.start(this.client.raw.getSessionTimeout(), null);
