@@ -72,6 +72,7 @@ export class ClusterConnection implements RedisConnection {
     this.#subscriptions = new Subscriptions(
       (slot) => this.#masterOf(slot),
       () => this.#loadTable(),
+      clock,
     );
   }
 

@@ -149,6 +149,7 @@ export class NodeConnection extends IoredisConnection<IoredisNode> implements Cl
     return {
       subscribe: (channel) => subscriber.ssubscribe(channel),
       unsubscribe: (channel) => subscriber.call('sunsubscribe', [channel]),
+      checkAlive: () => subscriber.call('ping', []),
       close() {
         // A client that has ended already would wait for its end once more.
         if (subscriber.status !== 'end') subscriber.disconnect();

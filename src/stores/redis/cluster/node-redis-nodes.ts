@@ -150,6 +150,7 @@ class LazyNode implements ClusterNode {
       subscribe: async (channel) => (await subscriber).client.sSubscribe(channel, listener),
       // Without the listener, the client would mix it up with a later subscription to the channel.
       unsubscribe: async (channel) => (await subscriber).client.sUnsubscribe(channel, listener),
+      checkAlive: async () => (await subscriber).client.sendCommand(['PING']),
       close: () => void subscriber.then((own) => own.end()).catch(() => {}),
     };
   }

@@ -15,6 +15,8 @@ export interface Subscriber {
   /** Rejects when the node does not serve the channel's slot, or the connection ends. */
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
+  /** Settles when the node has answered. */
+  checkAlive(): Promise<unknown>;
   close(): void;
 }
 

@@ -1,3 +1,5 @@
+import type { Clock } from '../../../clock.ts';
+import { pause, settlesWithin } from '../../../util/backoff.ts';
 import type { ChannelEvents } from '../connection.ts';
 import type { ClusterNode, Subscriber } from './nodes.ts';
 
@@ -7,11 +9,17 @@ interface ChannelSubscription {
   readonly events: ChannelEvents;
 }
 
+/** How often a connection is checked, because a dead one reports nothing. */
+const HEARTBEAT_MS = 5_000;
+/** How long the answer may take. */
+const ANSWER_MS = 3_000;
+
 /** A connection to one node, for the channels of all of its slots. */
 interface Connection {
   readonly node: ClusterNode;
   readonly subscriber: Subscriber;
   readonly channels: Map<string, ChannelSubscription>;
+  readonly dropped: AbortController;
 }
 
 /**
@@ -21,9 +29,11 @@ interface Connection {
 export class Subscriptions {
   readonly #masterOf: (slot: number) => ClusterNode | null;
   readonly #loadTable: () => Promise<void>;
+  readonly #clock: Clock;
   readonly #connections = new Map<ClusterNode, Connection>();
 
-  constructor(masterOf: (slot: number) => ClusterNode | null, loadTable: () => Promise<void>) {
+  constructor(masterOf: (slot: number) => ClusterNode | null, loadTable: () => Promise<void>, clock: Clock) {
+    this.#clock = clock;
     this.#masterOf = masterOf;
     this.#loadTable = loadTable;
   }
@@ -65,14 +75,26 @@ export class Subscriptions {
     const channels = new Map<string, ChannelSubscription>();
     const subscriber = node.subscriber({
       onMessage: (channel, message) => channels.get(channel)?.events.onMessage(message),
-      onEnd: () => {
-        this.#drop(connection);
-        if (channels.size > 0) this.#end([...channels.values()]);
-      },
+      onEnd: () => this.#onEnd(connection),
     });
-    const connection: Connection = { node, subscriber, channels };
+    const connection = { node, subscriber, channels, dropped: new AbortController() };
     this.#connections.set(node, connection);
+    void this.#watch(connection);
     return connection;
+  }
+
+  async #watch(connection: Connection): Promise<void> {
+    const { subscriber, dropped } = connection;
+    do {
+      await pause(this.#clock, HEARTBEAT_MS, { signal: dropped.signal });
+      if (dropped.signal.aborted) return;
+    } while (await settlesWithin(this.#clock, subscriber.checkAlive(), ANSWER_MS));
+    this.#onEnd(connection);
+  }
+
+  #onEnd(connection: Connection): void {
+    this.#drop(connection);
+    if (connection.channels.size > 0) this.#end([...connection.channels.values()]);
   }
 
   /** The owners close these subscriptions, and subscribe again a little later, by the new table. */
@@ -94,6 +116,7 @@ export class Subscriptions {
   #drop(connection: Connection): void {
     if (this.#connections.get(connection.node) !== connection) return;
     this.#connections.delete(connection.node);
+    connection.dropped.abort();
     connection.subscriber.close();
   }
 }
