@@ -82,6 +82,29 @@ describe.concurrent('a claim of several transactions', () => {
     expect(await queueLength('steps')).toBe(2);
   });
 
+  it('waits on a lease of a waiter, though the client sent its entry twice', async () => {
+    await open().claim(request('twice', 'a#1'));
+    const client = cluster.client();
+    let count = 0;
+    const txn = async (sent: object, options?: object): Promise<unknown> => {
+      count += 1;
+      if (count === 1) {
+        await client.kv.txn(sent as never, options);
+        await direct.put('written').value('between the two');
+      }
+      return await client.kv.txn(sent as never, options);
+    };
+    const store = etcdStore({ ...stepped(client, () => {}), kv: { txn } });
+    atTheEnd(() => store.close());
+    expect(await store.claim(request('twice', 'b#1'))).toMatchObject({ granted: false });
+    const prefix = { key: Buffer.from('holdfast/twice/'), range_end: Buffer.from('holdfast/twice0') };
+    const { kvs } = await direct.kv.range(prefix);
+    const ttls = kvs.map(
+      async ({ lease: ID }) => (await direct.leaseClient.leaseTimeToLive({ ID })).grantedTTL,
+    );
+    expect((await Promise.all(ttls)).map(Number).sort((a, b) => a - b)).toEqual([5, 60]);
+  });
+
   it('stays in a queue that is almost full, though others came at once, if there is room', async () => {
     const meet = meeting(3);
     const readers = open();

@@ -281,7 +281,7 @@ export class Claims {
 
   #remove(claim: Claim): void {
     this.#table.delete(claim);
-    claim.lease.claims.delete(claim);
+    this.#leases.forget(claim);
     this.#watch.end(claim);
     claim.endKeyWatch();
   }
@@ -371,11 +371,14 @@ export class Claims {
   }
 }
 
-/** True when the lease has less left than a hold needs, or than a waiter needs until it asks again. */
+/**
+ * True when the lease has less left than a hold needs, or than a waiter needs until it asks again.
+ * A waiter's lease is extended, so it is never one that new holds share.
+ */
 function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent: Instant): boolean {
   const { seconds, leastMs } = holdTime(ttlMs, mode);
   const neededMs = seconds === lease.seconds ? leastMs : (lease.ttlMs * 2) / 3;
-  return mayMove || lease.validForMs(sent) < neededMs || !lease.canGoOn;
+  return mayMove || lease.state !== 'kept' || lease.validForMs(sent) < neededMs;
 }
 
 /** A keep-alive may have travelled beside the claim. Without an answer it does not count. */

@@ -229,6 +229,12 @@ export class LeasePool {
     return granting;
   }
 
+  /** The claim may be attached to two leases, when the answer to a move was lost. */
+  forget(claim: Claim): void {
+    for (const lease of [claim.lease, ...this.#open.values(), ...this.#kept.values()])
+      lease.claims.delete(claim);
+  }
+
   /** Drops the leases that are not needed. */
   sweep(): void {
     for (const [seconds, lease] of this.#kept) if (lease.isEmpty) this.#kept.delete(seconds);
