@@ -49,8 +49,8 @@ export class Calls {
   readonly #raw: RawClient;
   readonly #clock: Clock;
   readonly #heartbeat: Heartbeat;
-  /** Rejects the reads that have no answer yet. */
-  readonly #reads = new Set<() => void>();
+  /** Rejects the requests that have no answer yet. */
+  readonly #pending = new Set<() => void>();
 
   constructor(client: PatchedClient, clock: Clock, heartbeat: Heartbeat) {
     this.#client = client;
@@ -137,10 +137,10 @@ export class Calls {
 
   /**
    * The connection is over. The client does not call back for a reply that it could not read, and
-   * others wait for a read to end.
+   * others wait for a request to end.
    */
-  dropReads(): void {
-    for (const drop of [...this.#reads]) drop();
+  dropPending(): void {
+    for (const drop of [...this.#pending]) drop();
   }
 
   #call<T>(isWrite: boolean, send: (settle: Callback<T>) => void): Promise<T> {
@@ -157,14 +157,14 @@ export class Calls {
       const end = (): boolean => {
         if (isOver) return false;
         isOver = true;
-        this.#reads.delete(drop);
+        this.#pending.delete(drop);
         this.#client.onReply();
         return true;
       };
       const drop = (): void => {
         if (end()) reject(new StoreError('The connection was lost', { applied: 'unknown' }));
       };
-      if (!isWrite) this.#reads.add(drop);
+      this.#pending.add(drop);
       try {
         send((error, result) => {
           if (!end()) return;

@@ -203,7 +203,7 @@ export class Session {
     this.isUsable = false;
     this.#openedAfter = instant(this.#clock);
     this.watches.reset();
-    this.calls.dropReads();
+    this.calls.dropPending();
     this.#heartbeat.start(this.client.raw.getSessionTimeout(), null);
   }
 
@@ -215,7 +215,7 @@ export class Session {
     // The client cannot be used again, and would wait for the server to end the connection.
     if (end !== 'closed') {
       this.client.dropConnection();
-      this.calls.dropReads();
+      this.calls.dropPending();
     }
     for (const done of [...this.#waiting]) done();
     this.#notify();

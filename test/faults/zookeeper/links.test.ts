@@ -279,26 +279,49 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await nodesOf(client, wanted.name)).toEqual([]);
   });
 
-  it('row 56: a reply that the client cannot read does not block the other claims of its lock', async () => {
-    const { client, every, proxies } = await proxied({ sessionMs: LONG_SESSION_MS });
-    const store = storeOn(client);
-    const ask = (id: string) => store.claim(request('unreadable', { id, wait: true }));
-    expect((await ask('a#1')).granted).toBe(true);
+  /** The reply to the next request of this kind is one that the client cannot read. */
+  async function nextUnreadable(
+    verb: 'create' | 'getChildren' | 'remove',
+    { client, every, proxies }: Proxied,
+    isReady = async () => true,
+  ): Promise<void> {
     const bytes = (): number => proxies.reduce((sum, proxy) => sum + proxy.bytesToServer, 0);
-    const getChildren = client.getChildren.bind(client) as (...args: unknown[]) => void;
-    client.getChildren = async (...args: unknown[]): Promise<void> => {
-      client.getChildren = getChildren;
-      // The reply to the create before has come by then.
-      await until('its node is missing', async () => (await nodesOf(client, 'unreadable')).length === 2);
+    const send = client[verb].bind(client) as (...args: unknown[]) => void;
+    client[verb] = async (...args: unknown[]): Promise<void> => {
+      client[verb] = send;
+      await until('not ready', isReady);
       every((proxy) => proxy.holdReplies());
       const before = bytes();
-      getChildren(...args);
-      await until('the read was not sent', () => bytes() > before);
+      send(...args);
+      await until('the request was not sent', () => bytes() > before);
       receiveUnreadable(client);
       every((proxy) => proxy.pass());
     };
-    await expect(ask('a#2')).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
-    for (const id of ['a#2', 'a#3']) expect((await ask(id)).granted).toBe(false);
+  }
+
+  for (const verb of ['create', 'getChildren'] as const)
+    it(`row 56: an unreadable reply to ${verb} does not block other claims of the lock`, async () => {
+      const link = await proxied({ sessionMs: LONG_SESSION_MS });
+      const store = storeOn(link.client);
+      const name = `unreadable-${verb}`;
+      const ask = (id: string) => store.claim(request(name, { id, wait: true }));
+      expect((await ask('a#1')).granted).toBe(true);
+      // The reply to the create has come when the queue is read.
+      const isReady = async () => verb === 'create' || (await nodesOf(link.client, name)).length === 2;
+      await nextUnreadable(verb, link, isReady);
+      await expect(ask('a#2')).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+      for (const id of ['a#2', 'a#3']) expect((await ask(id)).granted).toBe(false);
+    });
+
+  it('row 56: an unreadable reply to a release does not block the next release', async () => {
+    const link = await proxied({ sessionMs: LONG_SESSION_MS });
+    const store = storeOn(link.client);
+    const wanted = request('unreadable-remove');
+    expect((await store.claim(wanted)).granted).toBe(true);
+    await nextUnreadable('remove', link);
+    await expect(store.release(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
+    await store.release(wanted);
+    expect(await nodesOf(direct, wanted.name)).toEqual([]);
   });
 
   it('row 57: a session that another program ends costs the hold at once', async () => {
