@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { LIBRARIES, PREVIOUS_LIBRARIES } from '../support/clients/redis-clients.ts';
 import { outputOf } from '../support/process/close-and-exit.ts';
 import { type RedisCluster, startRedisCluster } from '../support/servers/redis-cluster.ts';
@@ -43,6 +45,16 @@ describe.concurrent('a program that has nothing left to do ends without close', 
       expect(await outputOf(IDLE, [urlOf(), 'ioredis'])).toBe('done and ended');
     },
   );
+
+  it.each(['', 'ioredis'])('on redis+cluster:// that comes up later, without %j', async (without) => {
+    const proxy = await startFaultProxy(Number(cluster.addresses[0]?.port));
+    proxy.refuse();
+    const program = outputOf(IDLE, [`redis+cluster://127.0.0.1:${proxy.port}`, without]);
+    await sleep(3_000);
+    proxy.pass();
+    expect(await program).toBe('done and ended');
+    await proxy.stop();
+  });
 
   it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(
     'through its own client of %s, which it has closed',

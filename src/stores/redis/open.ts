@@ -5,6 +5,7 @@ import { clusterNodesOf, connectionOf, type RedisClient, type RedisClusterClient
 import { IOREDIS, type Ioredis, NODE_REDIS, type NodeRedis } from './client-library.ts';
 import { ClusterStore } from './cluster/cluster-store.ts';
 import type { IoredisNode } from './cluster/ioredis-nodes.ts';
+import { keepConnecting } from './cluster/node-redis-nodes.ts';
 import { addHelper, adoptSentinels, unrefIoredis } from './ioredis-client.ts';
 import type { ClientEvents } from './observed-client.ts';
 import { OwnClient } from './own-client.ts';
@@ -84,7 +85,7 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
   cluster.on('node-connect', () => {
     for (const { client } of cluster.nodeByAddress.values()) client?.unref?.();
   });
-  cluster.connect().catch(() => {});
+  void keepConnecting(cluster);
   return cluster;
 }
 

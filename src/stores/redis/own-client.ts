@@ -1,7 +1,7 @@
 import type { NodeRedisClient } from './node-redis-connection.ts';
 
 /** The delay before a connection of ours is made again: from 50 ms to 2 s. */
-const reconnectDelayMs = (attempt: number): number => Math.min(50 * 2 ** attempt, 2_000);
+export const reconnectDelayMs = (attempt: number): number => Math.min(50 * 2 ** attempt, 2_000);
 
 const known = new WeakMap<object, OwnClient<NodeRedisClient>>();
 

@@ -1,8 +1,10 @@
 import { errorMonitor } from 'node:events';
+import { systemClock } from '../../../clock.ts';
+import { pause } from '../../../util/backoff.ts';
 import type { RedisConnection } from '../connection.ts';
 import { closedReasonOf, type NodeRedisClient, NodeRedisConnection } from '../node-redis-connection.ts';
 import { type ClientEvents, ObservedClient } from '../observed-client.ts';
-import { OwnClient } from '../own-client.ts';
+import { OwnClient, reconnectDelayMs } from '../own-client.ts';
 import type { ClusterNode, ClusterNodes, Subscriber, SubscriberEvents } from './nodes.ts';
 
 /** What is used of a connection that a node-redis Cluster has to one node. */
@@ -28,6 +30,24 @@ export interface NodeRedisCluster extends ClientEvents {
   destroy(): void;
 }
 
+/** The clients that we have opened and that have not reached their Cluster yet. */
+const CONNECTING = new WeakSet<object>();
+
+/** Connects a client that we have opened. A client is closed again when no node answers. */
+export async function keepConnecting(
+  cluster: NodeRedisCluster & { connect(): Promise<unknown> },
+): Promise<void> {
+  CONNECTING.add(cluster);
+  for (let attempt = 0; CONNECTING.has(cluster); attempt += 1) {
+    const isConnected = await cluster.connect().then(
+      () => true,
+      () => false,
+    );
+    if (isConnected) CONNECTING.delete(cluster);
+    else await pause(systemClock, reconnectDelayMs(attempt));
+  }
+}
+
 export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements ClusterNodes {
   readonly keyPrefix = '';
   readonly #made = new WeakMap<NodeRedisShardNode, LazyNode>();
@@ -46,7 +66,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   }
 
   get closedReason(): string | null {
-    return closedReasonOf(this.client);
+    return CONNECTING.has(this.client) ? null : closedReasonOf(this.client);
   }
 
   override onceReady(callback: () => void): () => void {
@@ -85,6 +105,7 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   }
 
   async close(): Promise<void> {
+    CONNECTING.delete(this.client);
     if (this.client.isOpen) this.client.destroy();
   }
 
