@@ -1,7 +1,7 @@
 import type { Mode } from './store/store.ts';
 import { usedName } from './use.ts';
 import { errorToJson, fieldsToJson, isError } from './util/to-json.ts';
-import type { ClaimView } from './view.ts';
+import { type ClaimView, HOLDERS_MAX } from './view.ts';
 
 /**
  * Every error Holdfast throws. Test the `code`, not the class: two copies of the package in one
@@ -58,9 +58,6 @@ function describeTimeout(
   const more = others.length === 0 ? '' : ` and ${count} more`;
   return `${waited}; held by ${SELF_TEXT[self].replace('%', () => describeHolder(first))}${more}`;
 }
-
-/** Thousands of waiters may time out together, each with an error of its own. */
-export const HOLDERS_MAX = 100;
 
 /** The wait timed out while others held the lock. */
 export class AcquireTimeoutError extends HoldfastError {

@@ -35,6 +35,9 @@ export interface ClaimView {
   readonly metadata: JsonObject | null;
 }
 
+/** Thousands of waiters may time out together, each with an error of its own that names holders. */
+export const HOLDERS_MAX = 100;
+
 export function viewLock(stored: string, claims: readonly StoredClaim[]): LockView {
   const mode = claims[0]?.mode;
   const { use, name } = usedName(stored);

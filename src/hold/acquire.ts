@@ -1,11 +1,11 @@
 import type { Core } from '../core.ts';
-import { AcquireTimeoutError, ClosedError, HOLDERS_MAX } from '../errors.ts';
+import { AcquireTimeoutError, ClosedError } from '../errors.ts';
 import { DEFAULTS, type Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
 import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
-import { viewClaim } from '../view.ts';
+import { HOLDERS_MAX, viewClaim } from '../view.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
 import { type ArrivedGrant, Wait } from './wait.ts';

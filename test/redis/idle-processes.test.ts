@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
@@ -7,6 +6,7 @@ import { outputOf } from '../support/process/close-and-exit.ts';
 import { type RedisCluster, startRedisCluster } from '../support/servers/redis-cluster.ts';
 import { type RedisNodes, startRedisNodes } from '../support/servers/redis-nodes.ts';
 import { type RedisSentinel, startRedisSentinel } from '../support/servers/redis-sentinel.ts';
+import { eventually } from '../support/waiting/eventually.ts';
 
 const scriptAt = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const IDLE = scriptAt('./support/idle-program.ts');
@@ -50,7 +50,7 @@ describe.concurrent('a program that has nothing left to do ends without close', 
     const proxy = await startFaultProxy(Number(cluster.addresses[0]?.port));
     proxy.refuse();
     const program = outputOf(IDLE, [`redis+cluster://127.0.0.1:${proxy.port}`, without]);
-    await sleep(3_000);
+    await eventually('it was refused', () => proxy.refused > 1);
     proxy.pass();
     expect(await program).toBe('done and ended');
     await proxy.stop();

@@ -97,12 +97,13 @@ describe.each(LIBRARIES)('a grant that comes as a message, under %s', (library) 
   });
 });
 
-it('a pushed grant that seems to end late, as when the clock was set forward, is trusted no longer', async () => {
+it('a pushed grant that seems to end late, as when a clock was set forward, is not trusted', async () => {
   const name = 'clock set forward';
   const { client, close } = await openClient('ioredis', stage.server.url);
   const store = redisStore(client);
   const observed = await store.watch({ name: 'subscribed' }, () => {});
-  const terms = { name, mode: { kind: 'exclusive' }, ttlMs: 30_000, note: '', fenceAbove: 0n } as const;
+  const mode = { kind: 'exclusive' } as const;
+  const terms = { name, mode, ttlMs: 30_000, note: '', fenceAbove: 0n };
   await store.claim({ ...terms, id: 'holder', wait: false });
   const pushed: PushedGrant[] = [];
   const waiter = { wake: (grant?: PushedGrant) => void (grant !== undefined && pushed.push(grant)) };

@@ -45,7 +45,7 @@ export function sharedOver<Observed extends ObservedClient<ClientEvents>>(
 export abstract class ObservedClient<Client extends ClientEvents> {
   protected readonly client: Client;
   readonly #events: ClientEventNames;
-  /** Whoever waits for the client. One listener serves all of them. */
+  /** The callers that wait for the client. One listener serves all of them. */
   readonly #waiting = new Set<() => void>();
   #users = 0;
   #lastError: Error | null = null;

@@ -45,6 +45,8 @@ export interface FaultProxy extends AsyncDisposable {
   halfOpen(): void;
   /** Ends a connection in the middle of its next reply, after this many bytes. */
   cutInside(bytes: number): void;
+  /** How many connections were refused. */
+  readonly refused: number;
   /** Refuses new connections until `pass`. */
   refuse(): void;
   stop(): Promise<void>;
@@ -77,6 +79,7 @@ class TcpFaultProxy implements FaultProxy {
   #delayMs = 0;
   #cutAfter: number | null = null;
   bytesToServer = 0;
+  refused = 0;
 
   constructor(target: () => number, host: string) {
     this.#target = target;
@@ -159,6 +162,7 @@ class TcpFaultProxy implements FaultProxy {
 
   #accept(client: Socket): void {
     if (this.#refusing) {
+      this.refused += 1;
       client.resetAndDestroy();
       return;
     }

@@ -8,6 +8,7 @@ import { startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import { cleanups } from '../../support/hooks/cleanups.ts';
 import { startSilentServer } from '../../support/servers/silent-server.ts';
 import { type Ensemble, startEnsemble } from '../../support/servers/zookeeper.ts';
+import { until } from '../../support/waiting/eventually.ts';
 
 /** First connections of a client that come late. Nearly all of the time is spent waiting. */
 const SESSION_MS = 12_000;
@@ -47,7 +48,7 @@ describe.concurrent('the first connection to ZooKeeper', () => {
       const acquired = locksOn(owner === 'the store' ? () => client : client)
         .mutex(`silent-${owner}`)
         .acquire({ waitMs: SESSION_MS * 2 });
-      await expect.poll(() => silent.sockets.size, { timeout: 5_000 }).toBe(1);
+      await until('not connecting', () => silent.sockets.size === 1);
       await (await acquired).release();
       expect(silent.sockets.size).toBe(0);
     });

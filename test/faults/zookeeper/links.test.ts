@@ -279,51 +279,6 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await nodesOf(client, wanted.name)).toEqual([]);
   });
 
-  /** The reply to the next request of this kind is one that the client cannot read. */
-  async function nextUnreadable(
-    verb: 'create' | 'getChildren' | 'remove',
-    { client, every, proxies }: Proxied,
-    isReady = async () => true,
-  ): Promise<void> {
-    const bytes = (): number => proxies.reduce((sum, proxy) => sum + proxy.bytesToServer, 0);
-    const send = client[verb].bind(client) as (...args: unknown[]) => void;
-    client[verb] = async (...args: unknown[]): Promise<void> => {
-      client[verb] = send;
-      await until('not ready', isReady);
-      every((proxy) => proxy.holdReplies());
-      const before = bytes();
-      send(...args);
-      await until('the request was not sent', () => bytes() > before);
-      receiveUnreadable(client);
-      every((proxy) => proxy.pass());
-    };
-  }
-
-  for (const verb of ['create', 'getChildren'] as const)
-    it(`row 56: an unreadable reply to ${verb} does not block other claims of the lock`, async () => {
-      const link = await proxied({ sessionMs: LONG_SESSION_MS });
-      const store = storeOn(link.client);
-      const name = `unreadable-${verb}`;
-      const ask = (id: string) => store.claim(request(name, { id, wait: true }));
-      expect((await ask('a#1')).granted).toBe(true);
-      // The reply to the create has come when the queue is read.
-      const isReady = async () => verb === 'create' || (await nodesOf(link.client, name)).length === 2;
-      await nextUnreadable(verb, link, isReady);
-      await expect(ask('a#2')).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
-      for (const id of ['a#2', 'a#3']) expect((await ask(id)).granted).toBe(false);
-    });
-
-  it('row 56: an unreadable reply to a release does not block the next release', async () => {
-    const link = await proxied({ sessionMs: LONG_SESSION_MS });
-    const store = storeOn(link.client);
-    const wanted = request('unreadable-remove');
-    expect((await store.claim(wanted)).granted).toBe(true);
-    await nextUnreadable('remove', link);
-    await expect(store.release(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
-    await store.release(wanted);
-    expect(await nodesOf(direct, wanted.name)).toEqual([]);
-  });
-
   it('row 57: a session that another program ends costs the hold at once', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
     const hold = await locks.mutex('ended').acquire();
@@ -397,15 +352,6 @@ function whenConnected<T>(client: RawClient, callback: () => Promise<T>): Promis
     };
     (client as unknown as EventEmitter).prependListener('state', onState);
   });
-}
-
-/** The client gets a reply to no request of its own. It forgets the oldest request, and reconnects. */
-function receiveUnreadable(client: RawClient): void {
-  const reply = Buffer.alloc(20);
-  reply.writeInt32BE(reply.length - 4, 0);
-  reply.writeInt32BE(2 ** 31 - 1, 4);
-  const { connectionManager } = client as unknown as { connectionManager: { socket: EventEmitter } };
-  connectionManager.socket.emit('data', reply);
 }
 
 /** Another client takes over the session, and closes it. */
