@@ -6,6 +6,7 @@ import { outputOf } from '../support/process/close-and-exit.ts';
 import { type RedisCluster, startRedisCluster } from '../support/servers/redis-cluster.ts';
 import { type RedisNodes, startRedisNodes } from '../support/servers/redis-nodes.ts';
 import { type RedisSentinel, startRedisSentinel } from '../support/servers/redis-sentinel.ts';
+import { startSilentServer } from '../support/servers/silent-server.ts';
 import { eventually } from '../support/waiting/eventually.ts';
 
 const scriptAt = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -54,6 +55,15 @@ describe.concurrent('a program that has nothing left to do ends without close', 
     proxy.pass();
     expect(await program).toBe('done and ended');
     await proxy.stop();
+  });
+
+  it('on redis+cluster:// with a silent node, where only node-redis is installed', async () => {
+    await using silent = await startSilentServer();
+    const [node] = cluster.addresses;
+    const url = `redis+cluster://${silent.host},${node?.host}:${node?.port}`;
+    // The client begins with any node.
+    const ends = [1, 2, 3].map(() => outputOf(IDLE, [url, 'ioredis']));
+    expect(new Set(await Promise.all(ends))).toEqual(new Set(['done and ended']));
   });
 
   it.each([...LIBRARIES, ...PREVIOUS_LIBRARIES])(

@@ -18,6 +18,9 @@ const SENTINEL_FORM = 'redis+sentinel://[user:password@]host[:port],…/master-n
 /** How long a Sentinel may take to name the master. */
 const SENTINEL_MS = 3_000;
 
+/** How long one node may take to name the others. By itself, node-redis waits for a silent one for ever. */
+const SEED_MS = 1_500;
+
 type OpenOptions = Pick<RedisStoreOptions, 'clock'>;
 
 /**
@@ -80,7 +83,8 @@ async function openClusterClient(hosts: Hosts): Promise<RedisClusterClient> {
     cluster.on('+node', (node: unknown) => adoptNode(cluster, node as IoredisNode));
     return cluster;
   }
-  const rootNodes = hosts.addresses.map(({ host, port }) => ({ socket: { host, port } }));
+  const limits = { connectTimeout: SEED_MS, socketTimeout: SEED_MS };
+  const rootNodes = hosts.addresses.map((address) => ({ socket: { ...address, ...limits } }));
   const cluster = quiet(library.createCluster({ rootNodes, defaults: loginOf(hosts) }));
   cluster.on('node-connect', () => {
     for (const { client } of cluster.nodeByAddress.values()) client?.unref?.();

@@ -43,7 +43,9 @@ export async function keepConnecting(
       () => true,
       () => false,
     );
-    if (isConnected) CONNECTING.delete(cluster);
+    // Closed meanwhile. The client may have connected to nodes since then.
+    if (!CONNECTING.has(cluster)) cluster.destroy();
+    else if (isConnected) CONNECTING.delete(cluster);
     else await pause(systemClock, reconnectDelayMs(attempt));
   }
 }
@@ -164,24 +166,28 @@ class LazyNode implements ClusterNode {
   }
 
   subscriber(events: SubscriberEvents): Subscriber {
-    const subscriber = this.#subscriber(events);
-    subscriber.catch(() => events.onEnd());
+    const own = this.#openSubscriber(events);
+    const connected = own.then(async (opened) => {
+      await opened.connect();
+      return opened.client;
+    });
+    connected.catch(() => events.onEnd());
     const listener: ChannelListener = (message, channel) => events.onMessage(channel, message);
     return {
-      subscribe: async (channel) => (await subscriber).client.sSubscribe(channel, listener),
+      subscribe: async (channel) => (await connected).sSubscribe(channel, listener),
       // Without the listener, the client would mix it up with a later subscription to the channel.
-      unsubscribe: async (channel) => (await subscriber).client.sUnsubscribe(channel, listener),
-      checkAlive: async () => (await subscriber).client.sendCommand(['PING']),
-      close: () => void subscriber.then((own) => own.end()).catch(() => {}),
+      unsubscribe: async (channel) => (await connected).sUnsubscribe(channel, listener),
+      checkAlive: async () => (await connected).sendCommand(['PING']),
+      // Also while it connects: a silent node never ends the attempt.
+      close: () => void own.then((opened) => opened.end()).catch(() => {}),
     };
   }
 
-  async #subscriber(events: SubscriberEvents): Promise<OwnClient<NodeRedisNode>> {
+  async #openSubscriber(events: SubscriberEvents): Promise<OwnClient<NodeRedisNode>> {
     const own = OwnClient.like(await this.#open(), { socket: { reconnectStrategy: false }, readonly: false });
     // The last two: the slot has moved to another node.
     for (const event of ['error', 'end', 'server-sunsubscribe', 'sharded-channel-moved'])
       own.client.on(event, () => events.onEnd());
-    await own.connect();
     return own;
   }
 }
