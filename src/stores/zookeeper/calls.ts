@@ -59,17 +59,11 @@ export class Calls {
     this.#heartbeat = heartbeat;
   }
 
+  /** As a transaction, which the client never repeats: a repeated create would make a second node. */
   create(nodes: readonly NewNode[]): Promise<Created> {
-    const [first, ...others] = nodes;
-    if (first === undefined || others.length > 0)
-      return this.multi((transaction) => {
-        for (const { path, data, acl, mode } of nodes) transaction.create(path, data, acl, mode);
-      });
-    return this.#call(true, (settle) =>
-      this.#raw.create(first.path, first.data, first.acl, first.mode, (error, path) =>
-        settle(error, { paths: [path], zxid: this.#client.replyZxid }),
-      ),
-    );
+    return this.multi((transaction) => {
+      for (const { path, data, acl, mode } of nodes) transaction.create(path, data, acl, mode);
+    });
   }
 
   multi(fill: (transaction: Transaction) => void): Promise<Created> {

@@ -18,6 +18,8 @@ const SESSION_MS = 2_000;
 /** For tests that do not wait for the end of a session. Outlasts a pause of the machine. */
 const LONG_SESSION_MS = 12_000;
 const CONNECTED = 3;
+/** A client with retries repeats a request a second after the connection broke. */
+const REPEATED_MS = 1_500;
 
 // Nearly all of the time is spent waiting.
 vi.setConfig({ maxConcurrency: 4 });
@@ -162,6 +164,8 @@ describe.concurrent('a link to ZooKeeper fails', () => {
       every((proxy) => proxy.cut());
       every((proxy) => proxy.pass());
       const hold = await acquired;
+      // By then, the client would have repeated what it repeats by itself.
+      await sleep(REPEATED_MS);
       await until('an orphaned node stays', async () => (await nodesOf(direct, name)).length === 1);
       hold.assertHeld();
       expect(await hold.release()).toBe(true);
