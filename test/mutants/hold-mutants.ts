@@ -130,7 +130,7 @@ export const HOLD_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'renewals stop after the first that was due',
     symbol: 'Renewals.#onTimer',
-    find: 'this.#wakeAt(Math.min(held.dueAtMs, held.deadlineAtMs));',
+    find: 'this.#timer.setBy(Math.min(held.dueAtMs, held.deadlineAtMs));',
     replace: '',
     test: HOLD,
     by: 'can be extended, and keeps the new TTL',
