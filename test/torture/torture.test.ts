@@ -58,6 +58,20 @@ describe.concurrent('torture', () => {
   );
 
   it.each([
+    ['a server that forgets everything', 'wipe', 'fence uniqueness'],
+    ['a server whose clock jumps', 'server-clock', 'exclusion'],
+  ])(
+    'accuses the right adapter on %s, where no lease is safe',
+    async (_, fault, property) => {
+      const outcome = await shortly('correct', '--faults', fault, '--minutes', '0.2');
+      expect(violatedBy(outcome)).toContain(property);
+      expect(outcome.code).toBe(1);
+      expect(Object.keys(outcome.faults)).toEqual([fault]);
+    },
+    200_000,
+  );
+
+  it.each([
     ['no adapter', [], /needs the path of an adapter module/],
     ['no such file', ['./missing.mjs'], /there is no file/],
     ['an unknown server', [planted('correct'), '--server', 'oracle'], /must be a URL or one of redis,/],
