@@ -1,4 +1,6 @@
-import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createLocks } from '../../../src/index.ts';
@@ -54,6 +56,25 @@ it.concurrent('a waiter that was killed is passed over at once', async () => {
   // Otherwise its queue position would live for half a minute.
   expect(performance.now() - releasedAt).toBeLessThan(10_000);
   await got.release();
+  await locks.close();
+});
+
+it.concurrent('a waiter in a process that /proc hides keeps its queue position', async () => {
+  const path = folder.file('hidden.db');
+  const locks = createLocks(sqliteStore(path));
+  const hold = await locks.mutex('x').acquire();
+  const hidden = await startWorker(path, ['wait', 'x']);
+  await queued(path, 1);
+  const [first] = (await locks.inspect('x')).waiters;
+  // For this worker alone, as `hidepid` does it for the processes of other users.
+  const hide = `mount -t tmpfs none /proc/${hidden.child.pid} && exec "$@"`;
+  const under = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', hide, 'sh'];
+  const second = await startWorker(path, ['wait', 'x'], { under });
+  await second.said('waiting');
+  await queued(path, 2);
+  expect((await locks.inspect('x')).waiters[0]?.id).toBe(first?.id);
+  await hold.release();
+  for (const each of [hidden, second]) expect(await each.said('granted')).toBeDefined();
   await locks.close();
 });
 
@@ -262,4 +283,22 @@ it.concurrent('a process is identified by more than its pid, which another proce
   // A process in another container cannot be seen.
   expect(isGone([Number(namespace) + 1, 2 ** 22 + 1, start, random].join('-'))).toBe(false);
   expect(isGone('something else')).toBe(false);
+});
+
+it.concurrent('a process that has ended is gone, also before its parent asks how', async () => {
+  const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+  const pid = Number(`${line}`);
+  const stat = (of: number | undefined): string[] => readFileSync(`/proc/${of}/stat`, 'utf8').split(' ');
+  const [namespace, , , random] = newProcessTag().split('-');
+  const tag = [namespace, pid, stat(pid)[21], random].join('-');
+  expect(isGone(tag)).toBe(false);
+  // `sleep` never asks for a child.
+  await eventually('the parent is no shell any more', () => stat(parent.pid)[1] === '(sleep)');
+  process.kill(pid, 'SIGKILL');
+  await eventually('it has ended', () => stat(pid)[2] === 'Z');
+  expect(isGone(tag)).toBe(true);
+  parent.kill('SIGKILL');
 });
