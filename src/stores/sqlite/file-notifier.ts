@@ -43,7 +43,7 @@ export class FileNotifier {
     return this.#folder === null || this.#watchers.length > 0;
   }
 
-  /** From its return on, no notification is missed. */
+  /** While `isListening`, no notification is missed from the return of this call on. */
   listen(): void {
     if (this.isListening || !this.#isUsable) return;
     try {

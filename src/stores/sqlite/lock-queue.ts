@@ -37,7 +37,10 @@ export interface Standing {
 const TURN_MS = 5_000;
 /** The head asks at least this often, in case its wake-up is lost. */
 const HEAD_MS = 2_000;
-/** So does the first waiter of each process: less than a turn, so that it sees when a turn ends. */
+/**
+ * The first waiter of each process asks at least this often: less than a turn, so that it sees when
+ * a turn ends.
+ */
 export const FIRST_MS = 4_500;
 /** The others ask a little later than the head, which then has already taken what expired. */
 const STAGGER_MS = 100;
@@ -102,7 +105,7 @@ export class LockQueue {
 
   /** Whether this claim, or all claims of its process, were removed. */
   #removeDead({ id, tag, turn, left }: QueueRow): boolean {
-    const isDead = isGone(tag);
+    const isDead = tag !== this.#tag && isGone(tag);
     if (left > 0 && !isDead) return false;
     this.hasRemoved = true;
     // A process that let a turn expire is stopped. Each further claim of it would cost another turn.

@@ -34,7 +34,7 @@ export class Transactions {
   readonly #connect: () => Connection;
   readonly #batch: Batch<Operation<unknown>, unknown>;
   #connection: Connection | null = null;
-  /** How many batches in a row have failed, and when to try again. */
+  /** How many batches in a row have failed, and after how many ms the batch is sent again. */
   #failures = 0;
   #againMs = 0;
   #batches: number;
