@@ -1,13 +1,12 @@
 import { FOREVER_MS, type Timer } from '../clock.ts';
 import type { Core } from '../core.ts';
-import type { LockEvents } from '../events.ts';
 import { HeldClaim } from '../hold/held-claim.ts';
 import { codeOf } from '../util/error-code.ts';
 import type { LoopCheckingStore } from './loop-checking-store.ts';
 import type { FromThread, KeptHold } from './messages.ts';
 import { plainError } from './plain-error.ts';
 import { PublishedDeadline } from './shared-deadline.ts';
-import { type SharedHeader, type Slot, SlotPages } from './shared-slots.ts';
+import { type SharedHeader, type Slot, slotsOf } from './shared-slots.ts';
 
 /** How often the thread looks for new holds, and after how many looks without one it stops. */
 const LOOK_MS = 250;
@@ -24,9 +23,8 @@ interface Kept {
 export class KeptHolds {
   readonly #core: Core;
   readonly #store: LoopCheckingStore;
-  readonly #pages = new SlotPages();
+  readonly #slots: Slot[] = [];
   readonly #byId = new Map<string, Kept>();
-
   readonly #header: SharedHeader;
   #timer: Timer | null = null;
   /** How often in a row there was nothing to keep. */
@@ -47,14 +45,14 @@ export class KeptHolds {
     core.events.on('renewFailed', ({ id, error, tookMs, remainingMs }) => {
       post({ kind: 'renewFailed', id, error: plainError(error), tookMs, remainingMs });
     });
-    core.events.on('lost', (event) => {
-      this.#onLost(event);
-      post({ kind: 'lost', id: event.id });
+    core.events.on('lost', ({ id, how }) => {
+      this.#byId.get(id)?.slot.setLost(how);
+      post({ kind: 'lost', id });
     });
   }
 
   addPage(buffer: SharedArrayBuffer): void {
-    this.#pages.add(buffer);
+    this.#slots.push(...slotsOf(buffer));
   }
 
   /** Takes on the new holds, and looks again every `LOOK_MS` while there are any. */
@@ -86,7 +84,7 @@ export class KeptHolds {
   }
 
   #accept(): void {
-    for (const slot of this.#pages.all) {
+    for (const slot of this.#slots) {
       const text = slot.accept();
       if (text !== null) this.#keep(slot, JSON.parse(text) as KeptHold);
     }
@@ -136,7 +134,7 @@ export class KeptHolds {
     if (held !== undefined) this.#core.renewals.check(held);
   }
 
-  /** A hold that is lost says so in its slot. */
+  /** Resolves also when the hold is lost: its slot says so. */
   async extend(id: string, ttlMs: number): Promise<void> {
     const held = this.#heldBy(id);
     if (held === undefined) return;
@@ -161,9 +159,5 @@ export class KeptHolds {
   #heldBy(id: string): HeldClaim | undefined {
     if (!this.#byId.has(id)) this.#accept();
     return this.#byId.get(id)?.held;
-  }
-
-  #onLost({ id, how }: LockEvents['lost']): void {
-    this.#byId.get(id)?.slot.setLost(how);
   }
 }

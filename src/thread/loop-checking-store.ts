@@ -12,8 +12,8 @@ export class LoopCheckingStore extends WrappedStore {
   readonly #clock: Clock;
   readonly #header: SharedHeader;
   readonly #withoutTurnMs: number;
-  /** By claim id; includes renewals that the core no longer waits for. */
-  readonly #pending = new Map<string, Set<Promise<RenewOutcome>>>();
+  /** With the claim's id; includes renewals that the core no longer waits for. */
+  readonly #pending = new Map<Promise<RenewOutcome>, string>();
 
   constructor(store: Store, clock: Clock, header: SharedHeader, withoutTurnMs: number) {
     super(store);
@@ -26,22 +26,18 @@ export class LoopCheckingStore extends WrappedStore {
     const agoMs = this.#header.turnAgoMs(this.#clock);
     if (agoMs > this.#withoutTurnMs) {
       const seconds = Math.round(agoMs / 1_000);
-      const message = `The event loop of this process has been blocked for ${seconds} s`;
+      const message = `The event loop of this process has had no turn for ${seconds} s`;
       return Promise.reject(new StoreError(message, { applied: 'no' }));
     }
     const renewal = super.renew(claim, change, signal);
-    const pending = this.#pending.get(claim.id) ?? new Set();
-    this.#pending.set(claim.id, pending.add(renewal));
-    const settle = (): void => {
-      pending.delete(renewal);
-      if (pending.size === 0) this.#pending.delete(claim.id);
-    };
+    this.#pending.set(renewal, claim.id);
+    const settle = (): void => void this.#pending.delete(renewal);
     renewal.then(settle, settle);
     return renewal;
   }
 
   /** Resolves when the store has answered every renewal of the claim. */
   async renewalsOf(id: string): Promise<void> {
-    await Promise.allSettled(this.#pending.get(id) ?? []);
+    await Promise.allSettled([...this.#pending].filter(([, of]) => of === id).map(([renewal]) => renewal));
   }
 }

@@ -66,7 +66,10 @@ export interface Call<V extends Verb = Verb> {
   readonly number: number;
   readonly verb: V;
   readonly args: Arguments<V>;
-  /** The caller had given up before: see `CleanUp.release`. */
+  /**
+   * The caller's signal had aborted before the call: the store only drops the waiter, see
+   * `CleanUp.release`.
+   */
   readonly isAbandoned: boolean;
 }
 

@@ -15,22 +15,6 @@ import { ThreadStore } from './thread-store.ts';
 /** For how long the thread renews without a turn of the event loop. */
 const WITHOUT_TURN_MS = 600_000;
 
-/**
- * Any connection can renew a lease of these stores, and their uncontended acquire is so fast that
- * messages to the thread and back would show. Every other store lives in the thread.
- */
-const RENEWED_BESIDE: ReadonlySet<string> = new Set([
-  'sqlite',
-  'redis',
-  'rediss',
-  'redis+cluster',
-  'redis+sentinel',
-  'redlock',
-  'postgres',
-  'postgresql',
-  'mysql',
-]);
-
 /** A database in memory belongs to the connection that opened it. */
 const SQLITE_IN_MEMORY = /^sqlite:(?::|%3a)memory(?::|%3a)$/i;
 
@@ -41,7 +25,9 @@ export async function openThreadLocks(
   withoutTurnMs = WITHOUT_TURN_MS,
 ): Promise<Locks> {
   if (schemeOf(url) === 'memory')
-    throw new UnsupportedError("memory: has no connection that a thread could use: use renewal: 'inline'");
+    throw new UnsupportedError(
+      "the locks of memory: are in this process, where a thread cannot reach them; use renewal: 'inline'",
+    );
   if (options.clock !== undefined)
     throw new InvalidArgumentError(
       'clock',
@@ -72,7 +58,10 @@ async function storeOver(thread: RenewalThread, url: string, header: SharedHeade
   const opened = await thread.open();
   if (opened.monotonicMs < askedMs || opened.monotonicMs > threadClock.monotonicMs())
     throw new UnsupportedError("The threads of this runtime have no clock in common: use renewal: 'inline'");
-  const isLease = opened.traits.lifetime === 'lease' && !SQLITE_IN_MEMORY.test(url);
-  if (!isLease || !RENEWED_BESIDE.has(schemeOf(url))) return new ThreadStore(thread, opened, header);
+  // Any connection can renew a lease of the other stores, and their uncontended acquire is so fast
+  // that messages to the thread and back would show.
+  const livesInThread =
+    opened.traits.lifetime === 'session' || schemeOf(url) === 'etcd' || SQLITE_IN_MEMORY.test(url);
+  if (livesInThread) return new ThreadStore(thread, opened, header);
   return new StoreBesideThread(await openStore(url, {}), thread);
 }

@@ -25,7 +25,7 @@ async function main(data: ThreadData): Promise<void> {
     const loopChecking = new LoopCheckingStore(store, threadClock, header, withoutTurnMs);
     const core = new Core(loopChecking, { clock: threadClock, commandMs });
     const kept = new KeptHolds(core, loopChecking, header, post);
-    const service = new StoreService(store, kept, { header, withoutTurnMs }, threadClock, post);
+    const service = new StoreService(store, kept, header, withoutTurnMs, post);
     receive = (request) => handle(request, kept, service);
   } catch (error) {
     receive = (request) => refuse(request, error, post);

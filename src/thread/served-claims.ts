@@ -1,22 +1,14 @@
-import type { Clock, Timer } from '../clock.ts';
+import { type Timer, threadClock } from '../clock.ts';
 import type { ClaimOutcome, ClaimRef, ClaimRequest, Store } from '../store/store.ts';
+import { instant } from '../store/validity.ts';
 import { isUnknown } from '../util/error-code.ts';
+import type { KeptHolds } from './kept-holds.ts';
+import type { FromThread } from './messages.ts';
 import type { SharedHeader } from './shared-slots.ts';
 
 /** How often the event loop of the process is checked: this share of `withoutTurnMs`. */
 const CHECK_SHARE = 1 / 10;
 const CHECK_MIN_MS = 250;
-
-export interface ServedClaimsOptions {
-  readonly header: SharedHeader;
-  readonly withoutTurnMs: number;
-  /** Whether the claim is a hold that the thread renews. Such a hold ends when its renewals fail. */
-  readonly isKept: (id: string) => boolean;
-  /** Asks the process for a sign of life: each message gives its event loop a turn. */
-  readonly ping: () => void;
-  /** The claim was released. */
-  readonly onReleased: (id: string) => void;
-}
 
 /**
  * The claims that the thread has made for its process on a store with a session. They live as long
@@ -26,17 +18,27 @@ export interface ServedClaimsOptions {
  */
 export class ServedClaims {
   readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #options: ServedClaimsOptions;
+  readonly #kept: KeptHolds;
+  readonly #header: SharedHeader;
+  readonly #withoutTurnMs: number;
+  readonly #post: (message: FromThread) => void;
   readonly #claims = new Map<string, ClaimRef>();
   /** Ids of claims that the store has not answered yet. */
   readonly #pending = new Set<string>();
   #timer: Timer | null = null;
 
-  constructor(store: Store, clock: Clock, options: ServedClaimsOptions) {
+  constructor(
+    store: Store,
+    kept: KeptHolds,
+    header: SharedHeader,
+    withoutTurnMs: number,
+    post: (message: FromThread) => void,
+  ) {
     this.#store = store;
-    this.#clock = clock;
-    this.#options = options;
+    this.#kept = kept;
+    this.#header = header;
+    this.#withoutTurnMs = withoutTurnMs;
+    this.#post = post;
   }
 
   /** `send`: sends the request to the store. */
@@ -64,8 +66,8 @@ export class ServedClaims {
   }
 
   #checkLater(): void {
-    const everyMs = Math.max(this.#options.withoutTurnMs * CHECK_SHARE, CHECK_MIN_MS);
-    this.#timer ??= this.#clock.startTimer(everyMs, () => {
+    const everyMs = Math.max(this.#withoutTurnMs * CHECK_SHARE, CHECK_MIN_MS);
+    this.#timer ??= threadClock.startTimer(everyMs, () => {
       this.#timer = null;
       if (this.#claims.size === 0) return;
       this.#check();
@@ -74,28 +76,29 @@ export class ServedClaims {
   }
 
   #check(): void {
-    const { header, ping } = this.#options;
-    ping();
+    // To receive a message is a turn of the event loop of the process.
+    this.#post({ kind: 'ping' });
     if (!this.#isHung()) return;
     // Before the event loop is checked again: a process that has a turn after that check reads this
     // before it trusts a grant.
-    header.setReleased(this.#clock);
+    this.#header.setReleased(threadClock);
     if (!this.#isHung()) return;
     for (const claim of [...this.#claims.values()]) void this.#release(claim);
   }
 
   #isHung(): boolean {
-    return this.#options.header.turnAgoMs(this.#clock) > this.#options.withoutTurnMs;
+    return this.#header.turnAgoMs(threadClock) > this.#withoutTurnMs;
   }
 
   async #release(claim: ClaimRef): Promise<void> {
-    const { isKept, onReleased } = this.#options;
-    // A claim without an answer yet is released at a later check.
-    if (this.#pending.has(claim.id) || isKept(claim.id)) return;
+    const { id } = claim;
+    // A claim without an answer yet is released at a later check. A hold that the thread renews ends
+    // when its renewals fail.
+    if (this.#pending.has(id) || this.#kept.isKept(id)) return;
     try {
       await this.#store.release(claim);
-      this.forget(claim.id);
-      onReleased(claim.id);
+      this.forget(id);
+      this.#post({ kind: 'wake', id, grant: null, at: instant(threadClock) });
     } catch {
       // The next check repeats it.
     }

@@ -34,27 +34,14 @@ const REASONS: readonly LossReason[] = ['expired', 'taken', 'session', 'closed',
 const toMicroseconds = (ms: number): bigint => BigInt(Math.floor(ms * 1_000));
 const toMs = (microseconds: bigint): number => Number(microseconds) / 1_000;
 
-interface Page {
-  readonly fields: BigInt64Array;
-  readonly texts: Buffer;
-}
-
-function pageOf(buffer: SharedArrayBuffer): Page {
-  const fields = new BigInt64Array(buffer, 0, SLOTS_IN_PAGE * FIELDS);
-  return { fields, texts: Buffer.from(buffer, FIELDS_BYTES) };
-}
-
 /** Until when one hold is trusted, why it is lost, and what the thread has to know of it. */
 export class Slot {
-  readonly number: number;
   readonly #fields: BigInt64Array;
   readonly #texts: Buffer;
   readonly #at: number;
   readonly #textAt: number;
 
-  constructor(number: number, { fields, texts }: Page) {
-    const index = number % SLOTS_IN_PAGE;
-    this.number = number;
+  constructor(index: number, fields: BigInt64Array, texts: Buffer) {
     this.#fields = fields;
     this.#texts = texts;
     this.#at = index * FIELDS;
@@ -121,56 +108,38 @@ export class Slot {
   }
 }
 
+/** The slots of one page. */
+export function slotsOf(buffer: SharedArrayBuffer): Slot[] {
+  const fields = new BigInt64Array(buffer, 0, SLOTS_IN_PAGE * FIELDS);
+  const texts = Buffer.from(buffer, FIELDS_BYTES);
+  return Array.from({ length: SLOTS_IN_PAGE }, (_, index) => new Slot(index, fields, texts));
+}
+
 /** The slots, as the process gives them out. The thread is sent each page before its first slot. */
 export class SlotPool {
   readonly #sendPage: (buffer: SharedArrayBuffer) => void;
-  #page: Page | null = null;
-  #count = 0;
-  /**
-   * Given back, oldest first. The thread may not have dropped the hold yet, and still write to it.
-   */
-  readonly #givenBack = new Set<Slot>();
+  readonly #free: Slot[] = [];
+  /** Given back before the thread has dropped the hold: it may still write to them. */
+  readonly #undropped: Slot[] = [];
 
   constructor(sendPage: (buffer: SharedArrayBuffer) => void) {
     this.#sendPage = sendPage;
   }
 
   take(): Slot {
-    const [oldest] = this.#givenBack;
-    if (oldest?.isFree) {
-      this.#givenBack.delete(oldest);
-      return oldest;
-    }
-    const isFull = this.#count % SLOTS_IN_PAGE === 0;
-    const page = this.#page === null || isFull ? this.#newPage() : this.#page;
-    this.#count += 1;
-    return new Slot(this.#count - 1, page);
-  }
-
-  #newPage(): Page {
+    // One of them each time, in turn, so that none keeps the others back.
+    const undropped = this.#undropped.shift();
+    if (undropped !== undefined) this.giveBack(undropped);
+    const slot = this.#free.pop();
+    if (slot !== undefined) return slot;
     const buffer = new SharedArrayBuffer(PAGE_BYTES);
-    this.#page = pageOf(buffer);
     this.#sendPage(buffer);
-    return this.#page;
+    this.#free.push(...slotsOf(buffer));
+    return this.take();
   }
 
   giveBack(slot: Slot): void {
-    this.#givenBack.add(slot);
-  }
-}
-
-/** The slots, as the thread sees them. */
-export class SlotPages {
-  readonly #slots: Slot[] = [];
-
-  add(buffer: SharedArrayBuffer): void {
-    const page = pageOf(buffer);
-    for (let count = 0; count < SLOTS_IN_PAGE; count += 1)
-      this.#slots.push(new Slot(this.#slots.length, page));
-  }
-
-  get all(): readonly Slot[] {
-    return this.#slots;
+    (slot.isFree ? this.#free : this.#undropped).push(slot);
   }
 }
 

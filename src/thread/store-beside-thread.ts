@@ -4,7 +4,7 @@ import type { RenewalThread } from './renewal-thread.ts';
 
 /**
  * A store of the process whose claims the thread renews over a connection of its own. A message to
- * a thread and back takes half as long as an uncontended acquire on Redis, so that only renewals go
+ * a thread and back takes half as long as an uncontended acquire on Redis, so only renewals go
  * there.
  */
 export class StoreBesideThread extends WrappedStore {

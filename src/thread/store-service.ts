@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts';
+import { threadClock } from '../clock.ts';
 import { firstAnswer } from '../store/first-answer.ts';
 import type { ClaimOutcome, Store, Waiter } from '../store/store.ts';
 import { instant } from '../store/validity.ts';
 import type { KeptHolds } from './kept-holds.ts';
 import type { Answer, Arguments, Call, FromThread, Verb } from './messages.ts';
 import { plainError } from './plain-error.ts';
-import { ServedClaims, type ServedClaimsOptions } from './served-claims.ts';
+import { ServedClaims } from './served-claims.ts';
 import type { SharedHeader } from './shared-slots.ts';
 
 /** The most names in one part of a list. */
@@ -19,7 +19,6 @@ export class StoreService {
   readonly #kept: KeptHolds;
   /** `null` on a store whose claims expire by themselves. */
   readonly #served: ServedClaims | null;
-  readonly #clock: Clock;
   readonly #post: (message: FromThread) => void;
   readonly #pending = new Map<number, AbortController>();
   readonly #watches = new Map<number, AsyncDisposable>();
@@ -29,22 +28,15 @@ export class StoreService {
   constructor(
     store: Store,
     kept: KeptHolds,
-    turns: { readonly header: SharedHeader; readonly withoutTurnMs: number },
-    clock: Clock,
+    header: SharedHeader,
+    withoutTurnMs: number,
     post: (message: FromThread) => void,
   ) {
     this.#store = store;
     this.#kept = kept;
-    this.#clock = clock;
     this.#post = post;
-    const options: ServedClaimsOptions = {
-      ...turns,
-      isKept: (id) => kept.isKept(id),
-      ping: () => post({ kind: 'ping' }),
-      onReleased: (id) => post({ kind: 'wake', id, grant: null, at: instant(clock) }),
-    };
     const isSession = store.traits.lifetime === 'session';
-    this.#served = isSession ? new ServedClaims(store, clock, options) : null;
+    this.#served = isSession ? new ServedClaims(store, kept, header, withoutTurnMs, post) : null;
     this.#verbs = this.#makeVerbs();
   }
 
@@ -74,7 +66,7 @@ export class StoreService {
   #makeVerbs(): { readonly [V in Verb]: Serve<V> } {
     const store = this.#store;
     return {
-      open: () => ({ traits: store.traits, kind: store.kind, monotonicMs: this.#clock.monotonicMs() }),
+      open: () => ({ traits: store.traits, kind: store.kind, monotonicMs: threadClock.monotonicMs() }),
       connect: (signal) => firstAnswer(store, signal),
       claim: (signal, request, hasWaiter) => {
         const waiter = hasWaiter ? this.#waiter(request.id) : undefined;
@@ -93,7 +85,7 @@ export class StoreService {
       list: (signal, number, prefix) => this.#list(signal, number, prefix),
       endList: (_signal, number) => this.#endList(number),
       diagnose: async (signal, limits) =>
-        (await store.diagnose?.({ ...limits, clock: this.#clock, signal })) ?? [],
+        (await store.diagnose?.({ ...limits, clock: threadClock, signal })) ?? [],
       close: () => store.close(),
       extend: (_signal, id, ttlMs) => this.#kept.extend(id, ttlMs),
       stopRenewing: (_signal, id) => this.#kept.stopRenewing(id),
@@ -105,7 +97,7 @@ export class StoreService {
     return {
       wake: (grant) => {
         if (this.#kept.renewNow(id)) return;
-        this.#post({ kind: 'wake', id, grant: grant ?? null, at: instant(this.#clock) });
+        this.#post({ kind: 'wake', id, grant: grant ?? null, at: instant(threadClock) });
       },
     };
   }

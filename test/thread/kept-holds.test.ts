@@ -6,7 +6,7 @@ import { request } from '../../src/testing/store-case.ts';
 import { virtualClock } from '../../src/testing/virtual-clock.ts';
 import { KeptHolds } from '../../src/thread/kept-holds.ts';
 import { LoopCheckingStore } from '../../src/thread/loop-checking-store.ts';
-import { SharedHeader, SlotPool } from '../../src/thread/shared-slots.ts';
+import { SharedHeader, type Slot, SlotPool, slotsOf } from '../../src/thread/shared-slots.ts';
 
 it('a message about a hold that is gone does not change the next hold of its slot', async () => {
   const clock = virtualClock();
@@ -37,4 +37,28 @@ it('a message about a hold that is gone does not change the next hold of its slo
   expect(kept.isKept(next.id)).toBe(true);
   await kept.extend(next.id, 3_600_000);
   expect(await leftMs()).toBeGreaterThan(3_000_000);
+});
+
+it('a hold that the thread has not dropped yet does not make the shared memory grow', () => {
+  const clock = virtualClock();
+  const pages: SharedArrayBuffer[] = [];
+  const slots = new SlotPool((buffer) => void pages.push(buffer));
+  const slow = slots.take();
+  slow.offer(instant(clock), 'slow');
+  const inThread = slotsOf(pages[0] as SharedArrayBuffer);
+  const kept = inThread.filter((slot) => slot.accept() !== null);
+  expect(kept).toHaveLength(1);
+  slots.giveBack(slow);
+  const taken = new Set<Slot>();
+  for (let count = 0; count < 1_000; count += 1) {
+    const slot = slots.take();
+    taken.add(slot);
+    slots.giveBack(slot);
+  }
+  expect(pages).toHaveLength(1);
+  expect(taken.has(slow)).toBe(false);
+  kept[0]?.setFree();
+  for (let count = 0; count < 256; count += 1) taken.add(slots.take());
+  expect(pages).toHaveLength(1);
+  expect(taken.has(slow)).toBe(true);
 });
