@@ -55,9 +55,11 @@ export class RunTick implements Tick {
     this.slot = new Date(slotMs);
     this.lateMs = Math.max(0, core.clock.wallMs() - slotMs);
     this.hold = new TickHold(core, held, note);
-    this.#stopListening = [this.hold.signal, stopped].map((signal) =>
-      onAbort(signal, () => this.#controller.abort(signal.reason)),
-    );
+    this.#stopListening = [this.hold.signal, stopped].map((signal) => {
+      const abort = (): void => this.#controller.abort(signal.reason);
+      if (signal.aborted) abort();
+      return onAbort(signal, abort);
+    });
   }
 
   /** Reading it checks the deadline of the hold, as with `hold.signal`. */

@@ -3,7 +3,7 @@ import { createLocks, type Store } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
-import { at, EVERY_MINUTE, makeWorld } from './support/world.ts';
+import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 const codeOf = (error: unknown): string => (error as { code: string }).code;
 
@@ -92,4 +92,17 @@ it('with once, a process keeps the claim for a slot that comes due while it asks
   const [first] = started;
   expect(first?.[1]).toBe(1);
   expect((first?.[0] ?? 0) - startMs).toBeGreaterThan(0);
+});
+
+it('a run whose hold is lost just before it starts gets a signal that has aborted', async () => {
+  const { clock, locks } = makeWorld();
+  const own = locks();
+  const seen: unknown[] = [];
+  const fn = ({ signal }: Tick): void => void seen.push(signal.aborted && codeOf(signal.reason));
+  const job = schedule(own, 'job', EVERY_MINUTE, fn, { onError: () => {} });
+  // The host was suspended between the grant and the run.
+  own.on('acquired', () => clock.jumpWall(60 * MINUTE_MS));
+  expect(await job.runNow()).toBe(true);
+  expect(seen).toEqual(['HOLD_LOST']);
+  await job.stop();
 });
