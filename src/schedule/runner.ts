@@ -10,7 +10,7 @@ import { backoff, pause, settlesWithin } from '../util/backoff.ts';
 import { isStoreError } from '../util/error-code.ts';
 import { RunClaim } from './run-claim.ts';
 import type { Schedule } from './schedule.ts';
-import { type RememberedSlot, SlotClaims } from './slot-claims.ts';
+import { SlotClaims } from './slot-claims.ts';
 import type { Slots } from './slots.ts';
 import { RunTick, type Tick } from './tick.ts';
 
@@ -82,7 +82,7 @@ export class Runner implements Schedule, Stoppable {
     this.#runClaim = new RunClaim(core, settings.name, settings.claimSettings, this.#slotClaims);
     const nowMs = core.clock.wallMs();
     const latestMs =
-      settings.missed === 'once' ? settings.slots.latestUntil(nowMs, nowMs - settings.maxLateMs) : null;
+      settings.missed === 'once' ? settings.slots.latest(nowMs - settings.maxLateMs, nowMs) : null;
     this.#settledUntilMs = latestMs === null ? nowMs : latestMs - 1;
     core.stoppables.add(this);
     const stopListening = onAbort(settings.claimSettings.signal, () => void this.stop());
@@ -102,12 +102,9 @@ export class Runner implements Schedule, Stoppable {
   }
 
   async last(): Promise<{ slot: Date; done: boolean } | null> {
-    const latest = await this.#core.during(this.#latest());
+    const running = this.#runClaim.runningSlotMs();
+    const latest = await this.#core.during(running.then((slotMs) => this.#slotClaims.latest(slotMs)));
     return latest === null ? null : { slot: new Date(latest.slotMs), done: latest.isDone };
-  }
-
-  async #latest(): Promise<RememberedSlot | null> {
-    return await this.#slotClaims.latest(await this.#runClaim.runningSlotMs());
   }
 
   async runNow(): Promise<boolean> {
@@ -120,13 +117,11 @@ export class Runner implements Schedule, Stoppable {
         shouldGiveUp: () => this.#isStopped || clock.monotonicMs() > untilMs,
       }),
     );
-    if (held === null && this.#isStopped) throw new ClosedError('This schedule is stopped');
-    if (held === null) return false;
     const mayRun = !this.#isStopped;
-    if (mayRun) await this.#run(held, clock.wallMs());
-    await held.release().catch(() => {});
+    if (held !== null && mayRun) await this.#run(held, clock.wallMs());
+    await held?.release().catch(() => {});
     if (!mayRun) throw new ClosedError('This schedule is stopped');
-    return true;
+    return held !== null;
   }
 
   async stop(options: { drainMs?: number | undefined } = {}): Promise<void> {
@@ -175,8 +170,10 @@ export class Runner implements Schedule, Stoppable {
           this.#settledUntilMs = dueMs;
           await this.#runOrSkip(dueMs);
         } else {
+          const before = this.#losses;
           this.#settledUntilMs = await this.#runOnce(dueMs);
-          if (this.#losses > 0) await this.#pauseAfterLoss();
+          if (this.#losses > before) await this.#pauseAfterLoss();
+          else this.#losses = 0;
         }
         failures = 0;
         this.#warnedOf = null;
@@ -241,12 +238,10 @@ export class Runner implements Schedule, Stoppable {
    * to the slot that is now settled. Rejects when the store failed: the slot is tried again.
    */
   async #runOnce(dueMs: number): Promise<number> {
-    const losses = this.#losses;
-    this.#losses = 0;
     if (this.#isTooLate(dueMs) || (await this.#slotClaims.isTaken(dueMs))) return dueMs;
     const held = await this.#runClaim.acquire(dueMs, this.#stopped.signal);
     try {
-      return await this.#runLatest(held, dueMs, losses);
+      return await this.#runLatest(held, dueMs);
     } finally {
       await held.release().catch(() => {});
     }
@@ -256,7 +251,7 @@ export class Runner implements Schedule, Stoppable {
    * Later slots may have become due while this process waited, was paused or asked the store. It
    * keeps the claim for those: at the end of the queue it could miss the next slot too.
    */
-  async #runLatest(held: HeldClaim, dueMs: number, losses: number): Promise<number> {
+  async #runLatest(held: HeldClaim, dueMs: number): Promise<number> {
     const { clock } = this.#core;
     const { slots } = this.#settings;
     let shownMs = dueMs;
@@ -268,27 +263,29 @@ export class Runner implements Schedule, Stoppable {
       if (this.#isStopped || !held.checkDeadline()) return slotMs - 1;
       // Checked again: nothing is awaited between this check and the start.
       if (this.#isTooLate(slotMs)) return slotMs;
-      if (slots.latest(slotMs, clock.wallMs()) === null) return await this.#runSlot(held, slotMs, losses);
+      if (slots.latest(slotMs, clock.wallMs()) === null) return await this.#runSlot(held, slotMs);
     }
     return shownMs;
   }
 
   /** Runs the slot under the claim, and records that it is done. Resolves as `#runOnce` does. */
-  async #runSlot(held: HeldClaim, slotMs: number, losses: number): Promise<number> {
+  async #runSlot(held: HeldClaim, slotMs: number): Promise<number> {
     const { how, tick } = await this.#run(held, slotMs);
     if (how === 'interrupted') return slotMs;
-    this.#losses = losses + 1;
-    if (how === 'lost') return slotMs - 1;
+    if (how === 'lost') {
+      this.#losses += 1;
+      return slotMs - 1;
+    }
     const claim = await this.#slotClaims.take(slotMs, {
       rememberMs: this.#rememberMs(slotMs),
       note: 'done',
       shouldGiveUp: () => !held.checkDeadline(),
     });
     if (claim === null && !held.checkDeadline()) {
+      this.#losses += 1;
       this.#report(held.reason, tick);
       return slotMs - 1;
     }
-    this.#losses = 0;
     return slotMs;
   }
 

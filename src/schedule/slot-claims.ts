@@ -10,7 +10,7 @@ const STARTED = '{"schedule":"started"}';
 const RETRY = { min: 50, max: 1_000 };
 
 /** What the claim of a slot says about its run. */
-export interface RememberedSlot {
+interface RememberedSlot {
   readonly slotMs: number;
   readonly isDone: boolean;
 }

@@ -13,8 +13,6 @@ export interface SlotSource {
 
 /** The most calls of `next` in one search for the latest slot. */
 const STEPS_MAX = 10_000;
-/** After this many slots forward, the search goes backward from now instead. */
-const FOLLOWED_MAX = 1_000;
 
 /** The slots of one schedule, in milliseconds since 1970. */
 export class Slots {
@@ -42,38 +40,20 @@ export class Slots {
 
   /**
    * The latest slot after one instant and not after the other; `null` when there is none, or when
-   * it was not found in 10,000 steps.
+   * it was not found in 10,000 steps. Looks back from `nowMs`, twice as far each time, because many
+   * slots may have been missed.
    */
   latest(afterMs: number, nowMs: number): number | null {
-    const followed = this.#follow(afterMs, nowMs, FOLLOWED_MAX);
-    if (followed.isLatest) return followed.slotMs;
-    // Many slots were missed.
-    return this.latestUntil(nowMs, afterMs, STEPS_MAX - FOLLOWED_MAX);
-  }
-
-  /** The same, searched backwards from `nowMs`: doubles the time span until it contains a slot. */
-  latestUntil(nowMs: number, afterMs: number, stepsMax = STEPS_MAX): number | null {
-    let steps = 0;
-    for (let backMs = 1; ; backMs *= 2) {
-      const fromMs = Math.max(nowMs - backMs, afterMs);
-      const first = this.next(fromMs);
-      steps += 1;
-      if (first !== null && first <= nowMs) {
-        const { slotMs, isLatest } = this.#follow(fromMs, nowMs, stepsMax - steps);
-        return isLatest ? slotMs : null;
-      }
-      if (fromMs === afterMs) return null;
-    }
-  }
-
-  #follow(afterMs: number, nowMs: number, stepsMax: number): { slotMs: number | null; isLatest: boolean } {
     let slotMs: number | null = null;
-    for (let steps = 0; steps < stepsMax; steps += 1) {
-      const next = this.next(slotMs ?? afterMs);
-      if (next === null || next > nowMs) return { slotMs, isLatest: true };
-      slotMs = next;
+    let backMs = 1;
+    for (let steps = 0; steps < STEPS_MAX; steps += 1) {
+      const fromMs = slotMs ?? Math.max(nowMs - backMs, afterMs);
+      const next = this.next(fromMs);
+      if (next !== null && next <= nowMs) slotMs = next;
+      else if (slotMs !== null || fromMs <= afterMs) return slotMs;
+      else backMs *= 2;
     }
-    return { slotMs, isLatest: false };
+    return null;
   }
 }
 

@@ -5,6 +5,7 @@ import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
 import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
+const HOUR_MS = 60 * MINUTE_MS;
 const codeOf = (error: unknown): string => (error as { code: string }).code;
 
 it('with once, a completed run that was not recorded is reported, and its slot is run again', async () => {
@@ -104,5 +105,38 @@ it('a run whose hold is lost just before it starts gets a signal that has aborte
   own.on('acquired', () => clock.jumpWall(60 * MINUTE_MS));
   expect(await job.runNow()).toBe(true);
   expect(seen).toEqual(['HOLD_LOST']);
+  await job.stop();
+});
+
+it('with once, a failure of the store between two lost runs does not shorten the pause', async () => {
+  const { clock, store } = makeWorld();
+  // Every pause has its full length.
+  vi.spyOn(clock, 'random').mockReturnValue(1);
+  let isAway = false;
+  const own = createLocks(
+    faultyStore(connectionTo(store), () => (isAway ? 'fail' : null)),
+    { clock },
+  );
+  const startsMs: number[] = [];
+  const lose = async ({ hold }: Tick): Promise<void> => {
+    startsMs.push(clock.monotonicMs());
+    await own.evict('job', hold, { use: 'schedule' });
+    await clock.sleep(10);
+    hold.signal.throwIfAborted();
+  };
+  const hourly = {
+    next: (after: Date): Date => new Date((Math.floor(after.getTime() / HOUR_MS) + 1) * HOUR_MS),
+  };
+  const job = schedule(own, 'job', hourly, lose, { missed: 'once', onError: () => {} });
+  // The pauses last 1, 2, 4, 8 and 16 s.
+  await clock.advance(32_000);
+  expect(startsMs.length).toBe(6);
+  isAway = true;
+  await clock.advance(40_000);
+  isAway = false;
+  await clock.advance(10_000);
+  expect(startsMs.length).toBe(7);
+  await clock.advance(40_000);
+  expect(startsMs.length).toBe(7);
   await job.stop();
 });
