@@ -37,7 +37,7 @@ export interface SqliteStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** How often a store that makes claims removes expired rows, and those of processes that have ended. */
+/** How often a store that makes claims removes expired rows, and those of ended processes. */
 const PRUNE_MS = 20_000;
 
 export class SqliteStore implements Store {
