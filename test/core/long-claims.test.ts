@@ -45,3 +45,20 @@ it('a renewal in memory wakes the waiters of the lock when it changes the note, 
   await store.renew(held, { ttlMs: 60_000, note: 'second' });
   for (const wake of wakes) expect(wake).toHaveBeenCalledExactlyOnceWith();
 });
+
+it('a holder in memory that asks again for a shorter time is followed at its end', async () => {
+  const clock = virtualClock();
+  const store = memoryStore({ clock });
+  const held = request('shorter', { ttlMs: 9_000 });
+  await store.claim(held);
+  const wake = vi.fn();
+  await store.claim(request('shorter', { wait: true }), undefined, { wake });
+  expect(await store.claim({ ...held, ttlMs: 1_000 })).toMatchObject({ granted: true, validForMs: 1_000 });
+  await clock.advance(999);
+  expect(wake).not.toHaveBeenCalled();
+  await clock.advance(1);
+  expect(wake).toHaveBeenCalledOnce();
+  await store.close();
+  await clock.advance(60_000);
+  expect(clock.timers).toBe(0);
+});

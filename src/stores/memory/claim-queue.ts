@@ -1,6 +1,7 @@
 import { DEFAULTS } from '../../options.ts';
 import { fits, weightOf } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode, Waiter } from '../../store/store.ts';
+import type { EarliestTimer } from '../../util/earliest-timer.ts';
 import { type Linked, LinkedList } from '../../util/linked-list.ts';
 
 export class MemoryClaim implements Linked<MemoryClaim> {
@@ -35,8 +36,8 @@ export class ClaimQueue {
   readonly waiting = new LinkedList<MemoryClaim>();
   /** No claim expires before this time. A lower bound, corrected when it is reached. */
   firstEndMs = Number.POSITIVE_INFINITY;
-  /** When the store looks at this queue again. */
-  lookAtMs = Number.POSITIVE_INFINITY;
+  /** Fires when the store looks at this queue again. Made for the first waiter. */
+  expiry: EarliestTimer | null = null;
   readonly #byId = new Map<string, MemoryClaim>();
   #weight = 0;
 

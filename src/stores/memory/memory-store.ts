@@ -16,6 +16,7 @@ import type {
   Waiter,
   WatchTarget,
 } from '../../store/store.ts';
+import { EarliestTimer } from '../../util/earliest-timer.ts';
 import { CallbackIndex, Callbacks, disposable } from '../shared/callback-index.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { storeClosed } from '../shared/store-closed.ts';
@@ -84,9 +85,9 @@ class MemoryStore implements Store {
       }
       this.#observers.call(name);
     }
+    this.#watchExpiry(name, queue);
     if (claim.fence !== null) return { granted: true, fence: claim.fence, validForMs: ttlMs };
     claim.waiter = waiter ?? null;
-    this.#watchExpiry(name, queue, now);
     return REFUSED;
   }
 
@@ -96,7 +97,7 @@ class MemoryStore implements Store {
     const claim = queue?.get(ref.id);
     if (queue === undefined || claim === undefined || claim.fence === null) return { held: false };
     queue.keep(claim, change.ttlMs, now);
-    this.#watchExpiry(ref.name, queue, now);
+    this.#watchExpiry(ref.name, queue);
     if (change.note !== undefined && change.note !== claim.note) {
       claim.note = change.note;
       // The new note may say that waiting is pointless.
@@ -113,7 +114,7 @@ class MemoryStore implements Store {
     if (queue === undefined || claim === undefined) return false;
     queue.remove(claim);
     this.#promote(ref.name, queue, now);
-    this.#watchExpiry(ref.name, queue, now);
+    this.#watchExpiry(ref.name, queue);
     this.#observers.call(ref.name);
     return true;
   }
@@ -165,7 +166,7 @@ class MemoryStore implements Store {
     const queue = this.#queues.get(name);
     if (queue?.expire(now) !== true) return queue;
     this.#promote(name, queue, now);
-    this.#watchExpiry(name, queue, now);
+    this.#watchExpiry(name, queue);
     this.#observers.call(name);
     return this.#queues.get(name);
   }
@@ -187,23 +188,19 @@ class MemoryStore implements Store {
       claim.waiter = null;
       waiter?.wake({ fence, validForMs: ttlMs });
     }
-    if (queue.isEmpty) this.#queues.delete(name);
+    if (!queue.isEmpty) return;
+    this.#queues.delete(name);
+    queue.expiry?.cancel();
   }
 
   /** Waiters learn from a timer when a claim ahead of them has run out. */
-  #watchExpiry(name: string, queue: ClaimQueue, now: number): void {
-    const dueMs = queue.firstEndMs;
-    if (queue.waiting.length === 0 || dueMs >= queue.lookAtMs) return;
-    queue.lookAtMs = dueMs;
-    this.#clock.startTimer(Math.max(dueMs - now, 1), () => {
-      // An earlier timer has taken over from this one.
-      if (queue.lookAtMs !== dueMs) return;
-      queue.lookAtMs = Number.POSITIVE_INFINITY;
-      if (this.#queues.get(name) !== queue) return;
-      const later = this.#clock.monotonicMs();
-      this.#settledQueue(name, later);
-      this.#watchExpiry(name, queue, later);
+  #watchExpiry(name: string, queue: ClaimQueue): void {
+    if (queue.waiting.length === 0) return;
+    queue.expiry ??= new EarliestTimer(this.#clock, () => {
+      const settled = this.#settledQueue(name, this.#clock.monotonicMs());
+      if (settled !== undefined) this.#watchExpiry(name, settled);
     });
+    queue.expiry.setBy(queue.firstEndMs);
   }
 
   /** Rises over restarts of the process too, as long as the wall clock does not go back. */
