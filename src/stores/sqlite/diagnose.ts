@@ -14,20 +14,20 @@ import { fileProblem, networkFileSystem } from './database-file.ts';
 import type { FileNotifier } from './file-notifier.ts';
 import type { Transactions } from './transactions.ts';
 
-/** What the checks use of a SQLite store. */
-export interface DiagnosedFile {
-  /** `null`: in memory. */
-  readonly path: string | null;
-  readonly transactions: Transactions;
-  readonly notifier: FileNotifier;
-}
-
-/** The checks of a database and of its file. */
+/** The checks of a database and of its file. `path`: `null` in memory. */
 export async function diagnoseSqlite(
   context: DiagnoseContext,
-  { path, transactions, notifier }: DiagnosedFile,
+  path: string | null,
+  transactions: Transactions,
+  notifier: FileNotifier,
 ): Promise<readonly Finding[]> {
-  const file = path === null ? [] : await fileChecks(context, path);
+  const file: readonly Finding[] =
+    path === null
+      ? []
+      : await Promise.all([
+          runCheck(context, 'sqlite-file-system', () => checkFileSystem(path)),
+          runCheck(context, 'sqlite-file', () => checkFile(path)),
+        ]);
   // What cannot be opened safely is not opened to look inside.
   if (file.some(({ level }) => level === 'fail')) return file;
   const facts = transactions.run((db) => db.facts(), context.signal);
@@ -36,13 +36,6 @@ export async function diagnoseSqlite(
     runCheck(context, 'sqlite-journal-mode', async () => judgeJournal(path, (await facts).journalMode)),
     runCheck(context, 'sqlite-library', async () => judgeLibrary(await facts)),
     runCheck(context, 'wake-up', () => checkNotifier(notifier)),
-  ]);
-}
-
-async function fileChecks(context: DiagnoseContext, path: string): Promise<readonly Finding[]> {
-  return await Promise.all([
-    runCheck(context, 'sqlite-file-system', () => checkFileSystem(path)),
-    runCheck(context, 'sqlite-file', () => checkFile(path)),
   ]);
 }
 

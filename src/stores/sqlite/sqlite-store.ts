@@ -144,8 +144,7 @@ export class SqliteStore implements Store {
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
     const { diagnoseSqlite } = await import('./diagnose.ts');
-    const file = { path: this.#path, transactions: this.#transactions, notifier: this.#notifier };
-    return await diagnoseSqlite(context, file);
+    return await diagnoseSqlite(context, this.#path, this.#transactions, this.#notifier);
   }
 
   async close(): Promise<void> {

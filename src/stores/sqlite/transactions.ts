@@ -90,7 +90,11 @@ export class Transactions {
         this.#connection ??= this.#connect();
         const db = this.#connection;
         db.effects = [];
-        const answers = this.#execute(db, operations);
+        // A single statement commits by itself, at half the cost. But libsql leaves a statement that
+        // failed unfinished, and until a COMMIT succeeds, statements outside a transaction are not
+        // committed.
+        const isAlone = operations.length === 1 && this.#failures === 0;
+        const answers = isAlone ? applyAll(db, operations) : db.transact(() => applyAll(db, operations));
         if (db.isVisibleToOthers()) {
           this.#failures = 0;
           for (const effect of db.effects) effect();
@@ -112,26 +116,6 @@ export class Transactions {
       throw error;
     }
   };
-
-  #execute(db: Connection, operations: readonly Operation<unknown>[]): readonly Answer<unknown>[] {
-    const answers: Answer<unknown>[] = [];
-    const runAll = (): void => {
-      for (const operation of operations) {
-        try {
-          answers.push({ value: operation(db) });
-        } catch (error) {
-          // A refusal concerns one operation. A failure of the database concerns the whole batch.
-          if (!(error instanceof HoldfastError)) throw error;
-          answers.push({ error });
-        }
-      }
-    };
-    // A single statement commits by itself, at half the cost. But libsql leaves a statement that failed
-    // unfinished, and until a COMMIT succeeds, statements outside a transaction are not committed.
-    if (operations.length === 1 && this.#failures === 0) runAll();
-    else db.transact(runAll);
-    return answers;
-  }
 
   /** Not urgent: when another process is in the way, the next batch tries again. */
   #writeBack(db: Connection): void {
@@ -167,4 +151,16 @@ export class Transactions {
   #givenUp(applied: 'no' | 'unknown'): StoreError {
     return new StoreError(`SQLite store ${this.#path}: the caller gave up`, { applied });
   }
+}
+
+function applyAll(db: Connection, operations: readonly Operation<unknown>[]): readonly Answer<unknown>[] {
+  return operations.map((operation) => {
+    try {
+      return { value: operation(db) };
+    } catch (error) {
+      // A refusal concerns one operation. A failure of the database concerns the whole batch.
+      if (!(error instanceof HoldfastError)) throw error;
+      return { error };
+    }
+  });
 }
