@@ -152,7 +152,7 @@ class Attempt implements Waiter {
   /** Why the last request failed; `null` when it was answered. */
   failure: unknown = null;
   /** A request of unknown outcome may still reach the server. */
-  #hasFailed = false;
+  #mayArriveLate = false;
   #retryAfterMs: number | null = null;
   /** How often the poll interval, not the store, decided how long to sleep. */
   #polls = 0;
@@ -249,7 +249,7 @@ class Attempt implements Waiter {
   onFailure(error: unknown): unknown {
     if (this.wait.isStopped || this.#core.isClosed) this.#abandon(error);
     else if (!isUnknown(error)) this.#mayStand = this.#stoodBefore;
-    this.#hasFailed ||= isUnknown(error);
+    this.#mayArriveLate ||= isUnknown(error);
     // The reason of an abort comes before a failure in the same tick.
     this.wait.throwIfStopped();
     if (!isStoreError(error)) return error;
@@ -274,7 +274,8 @@ class Attempt implements Waiter {
     if (detached === true) held.detach();
     else {
       // An earlier request of unknown outcome may still arrive and set the lease to `ttlMs` again.
-      if (this.#hasFailed) deadline.limitTo(settings.ttlMs);
+      if (this.#mayArriveLate) deadline.limitTo(settings.ttlMs);
+      held.mayArriveLate = this.#mayArriveLate;
       core.renewals.add(held);
       this.#held = held;
     }
@@ -304,7 +305,7 @@ class Attempt implements Waiter {
   /** The attempt ends without a hold: removes what the store may have of the claim. */
   giveUp(why: Refusal, error: unknown): void {
     this.#isGivenUp = true;
-    if (this.#mayStand) this.#cleanUp(this.#hasFailed);
+    if (this.#mayStand) this.#cleanUp(this.#mayArriveLate);
     if (this.#request.isQuiet === true) return;
     const waitedMs = this.#elapsedMs();
     if (this.trace !== null)
@@ -328,9 +329,9 @@ class Attempt implements Waiter {
     this.#mayStand = false;
     this.#controller?.abort(reason);
     const afterAnswer = this.#answer?.then(
-      () => this.#cleanUp(this.#hasFailed),
+      () => this.#cleanUp(this.#mayArriveLate),
       (error: unknown) => {
-        if (isUnknown(error) || stoodBefore) this.#cleanUp(isUnknown(error) || this.#hasFailed);
+        if (isUnknown(error) || stoodBefore) this.#cleanUp(isUnknown(error) || this.#mayArriveLate);
       },
     );
     if (afterAnswer !== undefined) this.#core.background(afterAnswer);
@@ -345,7 +346,7 @@ class Attempt implements Waiter {
     else this.#held?.onLateClaim();
   };
 
-  #cleanUp(isUnknown: boolean): void {
-    this.#core.cleanUp.release(this.#ref, this.#request.settings.ttlMs, isUnknown);
+  #cleanUp(mayArriveLate: boolean): void {
+    this.#core.cleanUp.release(this.#ref, this.#request.settings.ttlMs, mayArriveLate);
   }
 }

@@ -19,13 +19,14 @@ const ABANDONED = AbortSignal.abort();
 
 interface Leftover {
   readonly send: LastCommand;
+  readonly sinceMs: number;
   /** After this the lease has expired by itself, so there is nothing left to do. */
   readonly untilMs: number;
   /**
-   * A claim of unknown outcome may reach the server after a release that found nothing, so that
-   * release is repeated until the claim cannot arrive any more.
+   * A claim request of unknown outcome may reach the server after the command, so the command is
+   * repeated. That it has found the claim does not matter: a later request by the same id was answered.
    */
-  readonly repeatUntilFound: boolean;
+  readonly mayArriveLate: boolean;
 }
 
 /**
@@ -46,21 +47,26 @@ export class CleanUp {
     this.#core = core;
   }
 
-  /** Releases the claim. `isUnknown`: an earlier claim request may still reach the server. */
-  release(ref: ClaimRef, ttlMs: number, isUnknown = false): void {
-    const lifeMs = Math.max(ttlMs, DEFAULTS.queuePositionMs);
+  /** Releases the claim. `mayArriveLate`: an earlier claim request may still reach the server. */
+  release(ref: ClaimRef, ttlMs: number, mayArriveLate = false): void {
     const release: LastCommand = (signal) => this.#core.store.release(ref, signal);
     // This release may never be sent. A waiter that stayed in the store would count as the first one
     // of this process, and the waiters behind it would ask too seldom.
     if (this.#hasNoRoom) release(ABANDONED).catch(() => {});
-    this.send(release, lifeMs, isUnknown);
+    this.send(release, lifeMs(ttlMs), mayArriveLate);
   }
 
   /** Sends the command until the store answers, for `forMs` at most. */
-  send(send: LastCommand, forMs: number, repeatUntilFound = false): void {
-    const untilMs = this.#core.clock.monotonicMs() + forMs;
+  send(send: LastCommand, forMs: number, mayArriveLate = false): void {
+    const sinceMs = this.#core.clock.monotonicMs();
     this.#core.beginWork();
-    this.#try({ send, untilMs, repeatUntilFound });
+    this.#try({ send, sinceMs, untilMs: sinceMs + forMs, mayArriveLate });
+  }
+
+  /** The store has answered the command, but an earlier claim request may still reach the server. */
+  sendAgain(send: LastCommand, ttlMs: number): void {
+    const sinceMs = this.#core.clock.monotonicMs();
+    this.#lookAgain({ send, sinceMs, untilMs: sinceMs + lifeMs(ttlMs), mayArriveLate: true });
   }
 
   get #hasNoRoom(): boolean {
@@ -74,11 +80,11 @@ export class CleanUp {
     }
     this.#trying += 1;
     this.#core.commands.run(leftover.send, TRY_MS).then(
-      (found) => {
+      () => {
         this.#trying -= 1;
         this.#failures = 0;
         this.#core.endWork();
-        if (!found && leftover.repeatUntilFound) this.#lookAgain(leftover);
+        if (leftover.mayArriveLate) this.#lookAgain(leftover);
         this.#retryFailed();
       },
       (error: unknown) => {
@@ -121,14 +127,22 @@ export class CleanUp {
     }
   }
 
+  /** The pauses grow with the time that has passed, so that a long TTL costs few commands. */
   #lookAgain(leftover: Leftover): void {
     const { clock, commands, isClosed } = this.#core;
-    if (isClosed || clock.monotonicMs() + commands.limitMs >= leftover.untilMs) return;
-    clock.startTimer(commands.limitMs, () => {
+    const nowMs = clock.monotonicMs();
+    const pauseMs = Math.max(commands.limitMs, (nowMs - leftover.sinceMs) / 2);
+    if (isClosed || nowMs + pauseMs >= leftover.untilMs) return;
+    clock.startTimer(pauseMs, () => {
       this.#core.beginWork();
       this.#try(leftover);
     });
   }
+}
+
+/** How long the store may have a claim that is not renewed: as a hold, or as a waiter. */
+function lifeMs(ttlMs: number): number {
+  return Math.max(ttlMs, DEFAULTS.queuePositionMs);
 }
 
 /** After the user has closed the client, no retry can succeed. */

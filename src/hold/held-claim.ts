@@ -2,7 +2,7 @@ import { FOREVER_MS } from '../clock.ts';
 import type { Core } from '../core.ts';
 import { HoldLostError, type LossReason } from '../errors.ts';
 import type { Settings } from '../options.ts';
-import type { ClaimRef, RenewChange } from '../store/store.ts';
+import type { ClaimRef } from '../store/store.ts';
 import { elapsedMs, type Instant } from '../store/validity.ts';
 import { pause } from '../util/backoff.ts';
 import { isUnknown } from '../util/error-code.ts';
@@ -43,6 +43,8 @@ export class HeldClaim {
   renewing: Promise<void> | null = null;
   /** The store is asked once more when the pending renewal has ended. */
   isCheckDue = false;
+  /** Set by `acquire.ts`: an earlier claim request may still reach the server after the last command. */
+  mayArriveLate = false;
   readonly #core: Core;
   readonly #grantedAt: Instant;
   #state: State = 'held';
@@ -52,8 +54,8 @@ export class HeldClaim {
   #releasing: Promise<boolean> | null = null;
   /** The store may have executed a release whose answer was lost. */
   #mayBeReleased = false;
-  /** The TTL and the note of a claim that stays in the store after the hold: see `leaveBehind`. */
-  #leftBehind: RenewChange | null = null;
+  /** The note of a claim that stays in the store after the hold, until then: see `leaveBehind`. */
+  #leftBehind: { readonly note: string; readonly untilMs: number } | null = null;
   #onEnd: (() => void) | null = null;
 
   constructor(core: Core, ref: ClaimRef, settings: Settings, fence: bigint, deadline: Deadline) {
@@ -203,7 +205,7 @@ export class HeldClaim {
       renewal = core.renewals.inFlight(this);
     }
     if (!this.checkDeadline()) return false;
-    this.#leftBehind = { ttlMs, note };
+    this.#leftBehind = { note, untilMs: core.clock.monotonicMs() + ttlMs };
     return await this.#giveUp();
   }
 
@@ -222,14 +224,17 @@ export class HeldClaim {
 
   /** An abandoned renewal may have shortened the time of the claim that was left behind. */
   onLateRenewal(): void {
-    if (this.#leftBehind !== null) this.#core.cleanUp.send(this.#sendLast, this.ttlMs);
+    if (this.#leftBehind !== null) this.#core.cleanUp.send(this.#sendLast, this.ttlMs, this.mayArriveLate);
   }
 
   /** The last command about this claim: its release, or the renewal that leaves it behind. */
   readonly #sendLast = (signal: AbortSignal): Promise<boolean> => {
-    const { store } = this.#core;
+    const { clock, store } = this.#core;
     if (this.#leftBehind === null) return store.release(this.ref, signal);
-    return store.renew(this.ref, this.#leftBehind, signal).then(({ held }) => held);
+    const { note, untilMs } = this.#leftBehind;
+    // A repetition must not prolong it.
+    const ttlMs = Math.max(Math.ceil(untilMs - clock.monotonicMs()), 1);
+    return store.renew(this.ref, { ttlMs, note }, signal).then(({ held }) => held);
   };
 
   #giveUp(): Promise<boolean> {
@@ -263,6 +268,7 @@ export class HeldClaim {
         }
       }
       this.#releasing = null;
+      if (this.mayArriveLate) core.cleanUp.sendAgain(this.#sendLast, this.ttlMs);
       // The claim is gone after a release whose answer was lost: that release removed it.
       const isGivenUp = found || (isUnanswered && this.#leftBehind === null);
       if (isGivenUp || this.#mayBeReleased) this.#state = 'released';
@@ -288,7 +294,7 @@ export class HeldClaim {
   #removeInBackground(): void {
     if (this.#mayBeReleased) return;
     this.#mayBeReleased = true;
-    this.#core.cleanUp.release(this.ref, this.ttlMs);
+    this.#core.cleanUp.release(this.ref, this.ttlMs, this.mayArriveLate);
   }
 
   #end(): void {

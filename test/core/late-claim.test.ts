@@ -38,6 +38,97 @@ describe('a claim that arrives after its caller has stopped waiting', () => {
     expect(await store.read('a')).toEqual([]);
   });
 
+  it('is removed as soon as its answer comes when its caller got an error', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const trying = outcomeOf(locks.mutex('a').tryAcquire());
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    expect(trying.error).toMatchObject({ code: 'STORE', applied: 'unknown' });
+    late.deliver();
+    await clock.settle();
+    expect(await store.read('a')).toHaveLength(1);
+    await deliver();
+    expect(await store.read('a')).toEqual([]);
+  });
+
+  it('is removed although its answer is lost, by a few releases that go on only for the TTL', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 60_000, ttlMs: 120_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    const released = acquiring.value?.release();
+    await deliver();
+    expect(await released).toBe(true);
+    late.deliver();
+    await clock.settle();
+    // The client has given the connection up.
+    network.take(0);
+    expect(await store.read('a'), 'a ghost of the first request').toHaveLength(1);
+    let releases = 0;
+    for (let second = 0; second < 150; second += 1) {
+      await clock.advance(1_000);
+      releases += network.messages.length;
+      await deliver();
+      if (second === 6) expect(await store.read('a')).toEqual([]);
+    }
+    expect(releases).toBeGreaterThan(3);
+    expect(releases).toBeLessThan(15);
+  });
+
+  it('is removed although an earlier release has found the claim of a wait that timed out', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const holding = createLocks(store, { clock }).mutex('a').acquire({ ttlMs: 600_000 });
+    await clock.settle();
+    const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 8_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(7_000);
+    await deliver();
+    await clock.advance(1_500);
+    await deliver();
+    await clock.advance(1);
+    await deliver();
+    expect(acquiring.error).toMatchObject({ code: 'ACQUIRE_TIMEOUT' });
+    expect(await store.read('a')).toHaveLength(1);
+    late.deliver();
+    await clock.settle();
+    network.take(0);
+    expect(await store.read('a'), 'a ghost in the queue').toHaveLength(2);
+    await clock.advance(7_000);
+    await deliver();
+    expect(await store.read('a')).toHaveLength(1);
+    await (await holding).release();
+  });
+
+  it('does not cut short what a once remembers, and does not prolong it', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const ran = outcomeOf(locks.once('job', () => 1, { waitMs: 60_000, ttlMs: 3_000, rememberMs: 60_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    await clock.settle();
+    await deliver();
+    expect(ran.value).toEqual({ ran: true, value: 1 });
+    const isRemembered = async () => (await store.read('once\u001fjob')).length > 0;
+    await clock.advance(4_000);
+    await deliver();
+    late.deliver();
+    await clock.settle();
+    network.take(0);
+    for (let second = 4; second < 58; second += 1) {
+      expect(await isRemembered(), `after ${second} s`).toBe(true);
+      await clock.advance(1_000);
+      await deliver();
+    }
+    await clock.advance(4_000);
+    expect(await isRemembered()).toBe(false);
+  });
+
   it('stays when it is meant to, as a permit of a rate limit', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const limit = locks.rateLimit('api', { permits: 1, perMs: 60_000 });

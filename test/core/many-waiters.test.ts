@@ -97,7 +97,7 @@ it('the clean-up after an outage looks at each claim a few times, however many t
   let steps = 0;
   iterator.next = function (this: Iterator<unknown>) {
     const result = next.call(this);
-    if (typeof result.value === 'object' && 'repeatUntilFound' in (result.value ?? {})) steps += 1;
+    if (typeof result.value === 'object' && 'mayArriveLate' in (result.value ?? {})) steps += 1;
     return result;
   };
   await clock.advance(10_000);

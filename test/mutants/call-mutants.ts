@@ -7,6 +7,7 @@ const CAMPAIGN = 'test/core/candidate.test.ts';
 const CLEAN_UP = 'test/core/clean-up.test.ts';
 const CLOSING = 'test/core/closing.test.ts';
 const ELECTION = 'test/core/election.test.ts';
+const LATE_CLAIM = 'test/core/late-claim.test.ts';
 const LEFTOVERS = 'test/core/leftovers.test.ts';
 const LOCKS = 'test/core/locks.test.ts';
 const RUN = 'test/core/run.test.ts';
@@ -25,7 +26,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'an aborted wait leaves its grant without an owner',
     symbol: 'Attempt.#abandon',
-    find: '() => this.#cleanUp(this.#hasFailed),',
+    find: '() => this.#cleanUp(this.#mayArriveLate),',
     replace: '() => {},',
     test: ROWS,
     by: 'an abort at any instant around the grant',
@@ -41,7 +42,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a wait that timed out leaves its claim in the queue',
     symbol: 'Attempt.giveUp',
-    find: 'if (this.#mayStand) this.#cleanUp(this.#hasFailed);',
+    find: 'if (this.#mayStand) this.#cleanUp(this.#mayArriveLate);',
     replace: '',
     test: ACQUIRE,
     by: 'leaves nothing in the queue after a time-out',
@@ -119,8 +120,16 @@ export const CALL_MUTANTS: readonly Mutant[] = [
     symbol: 'Attempt.#onLate',
     find: 'if (this.#isGivenUp) this.#cleanUp(false);\n    else',
     replace: 'if (!this.#isGivenUp)',
-    test: SIMULATION,
-    by: 'breaks a lock',
+    test: LATE_CLAIM,
+    by: 'as soon as its answer comes',
+  },
+  {
+    mistake: 'a claim request that is executed after the release of its hold is left until it expires',
+    symbol: 'HeldClaim.#finish',
+    find: 'if (this.mayArriveLate) core.cleanUp.sendAgain(this.#sendLast, this.ttlMs);',
+    replace: '',
+    test: LATE_CLAIM,
+    by: 'although its answer is lost',
   },
   {
     mistake: 'closing does not wait for pending calls',
