@@ -3,6 +3,7 @@ import type { Core } from '../core.ts';
 import { DEFAULTS } from '../options.ts';
 import type { ClaimRef } from '../store/store.ts';
 import { backoff } from '../util/backoff.ts';
+import { sendSafely } from '../util/command.ts';
 import { codeOf, isStoreError } from '../util/error-code.ts';
 
 /** The last command about a claim. Resolves to whether the store had the claim. */
@@ -52,7 +53,7 @@ export class CleanUp {
     const release: LastCommand = (signal) => this.#core.store.release(ref, signal);
     // This release may never be sent. A waiter that stayed in the store would count as the first one
     // of this process, and the waiters behind it would ask too seldom.
-    if (this.#hasNoRoom) release(ABANDONED).catch(() => {});
+    if (this.#hasNoRoom) sendSafely(() => release(ABANDONED)).catch(() => {});
     this.send(release, lifeMs(ttlMs), mayArriveLate);
   }
 

@@ -138,6 +138,29 @@ describe('a waiter that gives up while the store fails', () => {
   });
 });
 
+describe('a store whose release throws instead of rejecting', () => {
+  it('does not replace the error of the acquire', async () => {
+    const { clock, store } = makeWorld();
+    const unreliable: Store = Object.assign(connectionTo(store), {
+      claim: async () => {
+        throw new StoreError('the answer was lost', { applied: 'unknown' });
+      },
+      release: () => {
+        throw new TypeError('no connection');
+      },
+    });
+    const locks = createLocks(unreliable, { clock });
+    // The first ones fail, and then there is no room for the others.
+    const tryAll = async (): Promise<unknown[]> =>
+      (await Promise.allSettled(Array.from({ length: 40 }, () => locks.mutex('a').tryAcquire()))).map(
+        (each) => (each.status === 'rejected' ? String(each.reason) : null),
+      );
+    const [first, second] = [await tryAll(), await tryAll()];
+    await clock.advance(1_000);
+    for (const error of [...first, ...second]) expect(error).toContain('the answer was lost');
+  });
+});
+
 describe('a wait', () => {
   it('sends one claim, and none when it is granted by a wake-up', async () => {
     const { locks, faulty, clock } = makeWorld();
