@@ -4,7 +4,7 @@ import { onAbort } from './abort.ts';
 interface PauseOptions {
   /** Keeps the process alive: a caller awaits the pause. */
   readonly keepAlive?: boolean;
-  /** Ends the pause early. */
+  /** Ends the pause early; there is none if it has aborted before. */
   readonly signal?: AbortSignal;
 }
 
@@ -14,6 +14,7 @@ export function pause(
   ms: number,
   { keepAlive = false, signal }: PauseOptions = {},
 ): Promise<void> {
+  if (signal?.aborted === true) return Promise.resolve();
   return new Promise((resolve) => {
     const over = (): void => {
       stopListening();
@@ -46,6 +47,6 @@ export async function settlesWithin(
   work.then(settle, settle);
   // Work that has settled already needs no timer.
   await Promise.resolve();
-  if (!settled.signal.aborted) await pause(clock, ms, { keepAlive, signal: settled.signal });
+  await pause(clock, ms, { keepAlive, signal: settled.signal });
   return settled.signal.aborted;
 }

@@ -84,6 +84,14 @@ describe('aborting a wait', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
+  it('ends a pause at once that begins after it', async () => {
+    const { clock } = makeWorld();
+    const over = outcomeOf(pause(clock, 60_000, { signal: AbortSignal.abort() }));
+    await clock.settle();
+    expect(over.state).toBe('kept');
+    expect(clock.timers).toBe(0);
+  });
+
   it('has no listener left after a pause', async () => {
     const { clock } = makeWorld();
     const { signal } = new AbortController();

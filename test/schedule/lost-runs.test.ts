@@ -3,6 +3,7 @@ import { createLocks, type Store } from '../../src/index.ts';
 import { type Schedule, schedule, type Tick } from '../../src/schedule/index.ts';
 import { faultyStore } from '../../src/testing/index.ts';
 import { connectionTo } from '../support/memory/memory-connection.ts';
+import { outcomeOf } from '../support/memory/world.ts';
 import { at, EVERY_MINUTE, MINUTE_MS, makeWorld } from './support/world.ts';
 
 const HOUR_MS = 60 * MINUTE_MS;
@@ -59,6 +60,25 @@ it('with once, a run that always loses its hold is repeated less and less often'
   expect(startsMs.length).toBeGreaterThan(before);
   expect(onError.mock.calls.length).toBe(startsMs.length);
   await job.stop();
+});
+
+it('with once, stop does not wait for the pause after a run that has lost its hold', async () => {
+  const { clock, locks } = makeWorld();
+  const own = locks();
+  let starts = 0;
+  let stopping: ReturnType<typeof outcomeOf> | null = null;
+  const lose = async ({ hold }: Tick): Promise<void> => {
+    starts += 1;
+    if (starts === 6) stopping = outcomeOf(job.stop());
+    await own.evict('job', hold, { use: 'schedule' });
+    await clock.sleep(10);
+    hold.signal.throwIfAborted();
+  };
+  const day = { next: (after: Date): Date => new Date(after.getTime() + 86_400_000) };
+  const job = schedule(own, 'job', day, lose, { missed: 'once', onError: () => {} });
+  while (starts < 6) await clock.advance(1_000);
+  await clock.advance(100);
+  expect(stopping).toMatchObject({ state: 'kept' });
 });
 
 it('with once, a process keeps the claim for a slot that comes due while it asks the store', async () => {
