@@ -7,9 +7,9 @@ const TTL_MS = 30_000;
 const GRANT: PushedGrant = { fence: 7n, validForMs: 20_000 };
 
 /** A list, and claims of the lock `a` that record how they are woken. */
-function stage() {
+function stage(takeOverMs?: { readonly min: number; readonly max: number }) {
   const clock = virtualClock();
-  const list = new WakeList(clock);
+  const list = new WakeList(clock, takeOverMs);
   const woken: [id: string, grant: PushedGrant | null][] = [];
   const claim = (id: string) => ({ name: 'a', id, ttlMs: TTL_MS });
   const waiterOf = (id: string): Waiter => ({ wake: (grant) => void woken.push([id, grant ?? null]) });
@@ -52,6 +52,24 @@ describe('the first waiter of a process', () => {
     list.remove(claim('1'));
     await clock.advance(0);
     expect(woken).toEqual([['2', null]]);
+  });
+
+  it('is not woken for the takeover of an earlier one', async () => {
+    const { clock, list, woken, claim, wait } = stage({ min: 5_000, max: 5_000 });
+    wait('1', '2', '3', '4');
+    list.remove(claim('1'));
+    await clock.advance(5_000);
+    expect(woken).toEqual([['2', null]]);
+    // It asks, is refused, and is granted a while later.
+    await clock.advance(1_000);
+    list.remove(claim('2'));
+    await clock.advance(4_999);
+    expect(woken).toEqual([['2', null]]);
+    await clock.advance(1);
+    expect(woken).toEqual([
+      ['2', null],
+      ['3', null],
+    ]);
   });
 
   it('is not woken for a takeover behind it, nor after the last waiter has left', async () => {

@@ -154,6 +154,10 @@ export class WakeList {
     this.#due.delete(name);
     if (queue.dueAtMs === Number.POSITIVE_INFINITY) return;
     const inMs = Math.max(queue.dueAtMs - this.#clock.monotonicMs(), 0);
-    this.#due.set(name, inMs, () => this.wakeFirst(name));
+    this.#due.set(name, inMs, () => {
+      // A waiter that takes over later would be woken at once, for nothing.
+      if (this.#takeOverMs !== undefined) queue.dueAtMs = Number.POSITIVE_INFINITY;
+      this.wakeFirst(name);
+    });
   }
 }
