@@ -8,11 +8,11 @@ import { CleanUp } from './hold/clean-up.ts';
 import type { HeldClaim } from './hold/held-claim.ts';
 import { ProcessRef } from './hold/process-ref.ts';
 import { Renewals, type Renewer } from './hold/renewals.ts';
-import { type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
+import { DEFAULTS, type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
 import { firstAnswer } from './store/first-answer.ts';
 import type { ClaimRef, Store, StoredClaim } from './store/store.ts';
 import { usedName } from './use.ts';
-import { pause } from './util/backoff.ts';
+import { pause, settlesWithin } from './util/backoff.ts';
 import { Commands } from './util/command.ts';
 import { isStoreError } from './util/error-code.ts';
 import { Turns } from './util/turns.ts';
@@ -58,6 +58,9 @@ const CLOSE_MS = 950;
  * sockets have to be closed.
  */
 const DISCONNECT_MS = 400;
+
+/** How long a read waits for the one ahead of it. Some of `explainMs` must be left for its own answer. */
+const READ_AHEAD_MS = DEFAULTS.explainMs / 2;
 
 /** The pause between two tries to connect. */
 const CONNECT_PAUSE_MS = 250;
@@ -161,6 +164,8 @@ export class Core {
   /**
    * Every claim of a lock, as it is after this call began. Waiters that time out together, or that
    * wait for one run, share reads: with one for each, their number would count twice at the server.
+   * While a read of the lock is pending, the next one waits for it, but not for long: its reply may
+   * have been lost.
    */
   read(name: string, limitMs?: number): Promise<readonly StoredClaim[]> {
     const read = this.#nextReads.get(name) ?? this.#readInTurn(name);
@@ -169,10 +174,13 @@ export class Core {
 
   #readInTurn(name: string): Promise<readonly StoredClaim[]> {
     const mustWait = this.#reads.has(name);
-    const read = this.#reads.run(name, () => {
+    const turn = this.#reads.run(name, async () => {
       this.#nextReads.delete(name);
-      return this.commands.run((signal) => this.store.read(name, signal));
+      const claims = this.commands.run((signal) => this.store.read(name, signal));
+      await settlesWithin(this.clock, claims, READ_AHEAD_MS);
+      return { claims };
     });
+    const read = turn.then(({ claims }) => claims);
     if (mustWait) this.#nextReads.set(name, read);
     return read;
   }

@@ -18,7 +18,13 @@ function reading() {
       return await super.read(name);
     }
   }
-  return { clock, counted, holders: locks, mine: createLocks(new Counting(connectionTo(store)), { clock }) };
+  return {
+    clock,
+    store,
+    counted,
+    holders: locks,
+    mine: createLocks(new Counting(connectionTo(store)), { clock }),
+  };
 }
 
 /** What each of them resolves to or rejects with. */
@@ -56,6 +62,28 @@ describe('two hundred waiters of one lock', () => {
       new Set(['{"ran":false,"why":"done"}']),
     );
     expect(counted.reads).toBeLessThan(10);
+  });
+
+  it('a lost reply to one read delays the others only for a moment', async () => {
+    const { clock, holders, store } = reading();
+    let reads = 0;
+    class Losing extends WrappedStore {
+      override read(name: string) {
+        reads += 1;
+        return reads === 1 ? new Promise<never>(() => {}) : super.read(name);
+      }
+    }
+    const mine = createLocks(new Losing(connectionTo(store)), { clock });
+    const hold = await holders().mutex('a').acquire();
+    const lost = outcomeOf(mine.inspect('a'));
+    const others = [outcomeOf(mine.inspect('a')), outcomeOf(mine.inspect('a'))];
+    const timedOut = outcomeOf(mine.mutex('a').acquire({ waitMs: 1 }));
+    await clock.advance(900);
+    for (const each of others) expect(each.value).toMatchObject({ holders: [{ id: hold.id }] });
+    expect(timedOut.error).toMatchObject({ code: 'ACQUIRE_TIMEOUT', holders: [{ id: hold.id }] });
+    expect([lost.state, reads]).toEqual(['pending', 2]);
+    await clock.advance(6_000);
+    expect(lost.error).toMatchObject({ code: 'STORE' });
   });
 
   it('a read begins after the call that asks for it', async () => {
