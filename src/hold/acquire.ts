@@ -219,7 +219,8 @@ class Attempt implements Waiter {
 
   #limitMs(): number {
     const { limitMs } = this.#core.claimCommands;
-    if (this.#request.settings.waitMs === 0) return limitMs;
+    const { isQuiet, settings } = this.#request;
+    if (settings.waitMs === 0 || (!this.#canWait && isQuiet !== true)) return limitMs;
     return Math.min(Math.max(this.leftMs(), COMMAND_MS_MIN), limitMs);
   }
 

@@ -84,6 +84,13 @@ describe('a store that falls silent', () => {
     expect(acquiring.error).toMatchObject({ message: 'The store did not answer within 2000 ms' });
   });
 
+  it('has its whole time limit to answer one try, however short the waits of the Locks are', async () => {
+    const { clock, locks, fallSilent } = makeQuietable(['claim'], { waitMs: 200 });
+    fallSilent();
+    const tried = await settles(clock, locks.mutex('a').tryAcquire());
+    expect(tried.error).toMatchObject({ message: 'The store did not answer within 5000 ms' });
+  });
+
   it('gives the reason of the time-out when it knows one', async () => {
     const { clock, store } = makeWorld();
     const cause = new Error('connect ECONNREFUSED 127.0.0.1:6379');
