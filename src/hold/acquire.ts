@@ -1,11 +1,11 @@
 import type { Core } from '../core.ts';
 import { AcquireTimeoutError, ClosedError } from '../errors.ts';
 import { DEFAULTS, type Settings } from '../options.ts';
-import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, Waiter } from '../store/store.ts';
+import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, StoredClaim, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
 import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
-import { HOLDERS_MAX, viewClaim } from '../view.ts';
+import { type ClaimView, HOLDERS_MAX, viewClaim } from '../view.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
 import { HeldClaim } from './held-claim.ts';
 import { type ArrivedGrant, Wait } from './wait.ts';
@@ -88,11 +88,13 @@ export async function acquire(
         return null;
       }
       const leftMs = attempt.leftMs();
-      if (leftMs <= 0) throw attempt.failure ?? (await wait.race(attempt.timeout()));
-      const pushed = await wait.sleep(Math.min(attempt.delayMs(), leftMs));
+      const failure = leftMs > 0 ? null : (attempt.failure ?? (await wait.race(attempt.timeout())));
+      // A grant may also have come while the time-out was explained.
+      const pushed = failure === null ? await wait.sleep(Math.min(attempt.delayMs(), leftMs)) : wait.take();
       wait.throwIfStopped();
       const held = pushed && attempt.takePushed(pushed);
       if (held !== null) return held;
+      if (failure !== null) throw failure;
     }
   } catch (error) {
     attempt.giveUp(wait.isStopped ? 'aborted' : refusalBy(error), error);
@@ -110,24 +112,29 @@ function refusalBy(error: unknown): Refusal {
   return code === 'QUEUE_FULL' || code === 'MODE_MISMATCH' ? 'held' : 'failed';
 }
 
-/** The error for a wait that timed out. It names the holders if the store answers soon. */
-async function explainTimeout(
-  core: Core,
-  { name, id }: ClaimRef,
-  waitedMs: number,
-): Promise<AcquireTimeoutError> {
-  try {
-    const claims = await core.read(name, DEFAULTS.explainMs);
-    const others = claims.filter((claim) => claim.granted && claim.id !== id);
-    const holders = others.slice(0, HOLDERS_MAX).map(viewClaim);
-    const index = claims.filter((claim) => !claim.granted).findIndex((claim) => claim.id === id);
-    const holderId = holders[0]?.id ?? '';
-    const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);
-    const self = !isOwn ? 'no' : core.isCallerInside(holderId) ? 'caller' : 'process';
-    return new AcquireTimeoutError(name, waitedMs, holders, index < 0 ? null : index + 1, self);
-  } catch {
-    return new AcquireTimeoutError(name, waitedMs);
+/** What the errors of waiters that time out together share, as they share the read. */
+interface LockState {
+  readonly holders: readonly ClaimView[];
+  /** By the id of a waiting claim. */
+  readonly positions: ReadonlyMap<string, number>;
+}
+
+const STATES = new WeakMap<readonly StoredClaim[], LockState>();
+
+/** Made once for each read: ten thousand waiters that each look through all claims take seconds. */
+function stateIn(claims: readonly StoredClaim[]): LockState {
+  let state = STATES.get(claims);
+  if (state === undefined) {
+    const granted = claims.filter((claim) => claim.granted);
+    const waiting = claims.filter((claim) => !claim.granted);
+    state = {
+      // One more than an error names: the claim of its waiter may be among them by now.
+      holders: granted.slice(0, HOLDERS_MAX + 1).map(viewClaim),
+      positions: new Map(waiting.map(({ id }, index) => [id, index + 1])),
+    };
+    STATES.set(claims, state);
   }
+  return state;
 }
 
 /** The claim of one caller, from the first request until it is held or abandoned. */
@@ -299,8 +306,21 @@ class Attempt implements Waiter {
     return Math.min(storeMs, backoff(this.#core.clock, this.#polls++, pollMs));
   }
 
-  timeout(): Promise<AcquireTimeoutError> {
-    return explainTimeout(this.#core, this.#ref, this.#elapsedMs(this.#request.startedMs));
+  /** The error for a wait that timed out. It names the holders if the store answers soon. */
+  async timeout(): Promise<AcquireTimeoutError> {
+    const core = this.#core;
+    const { name, id } = this.#ref;
+    const waitedMs = this.#elapsedMs(this.#request.startedMs);
+    try {
+      const state = stateIn(await core.read(name, DEFAULTS.explainMs));
+      const holders = state.holders.filter((holder) => holder.id !== id).slice(0, HOLDERS_MAX);
+      const holderId = holders[0]?.id ?? '';
+      const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);
+      const self = !isOwn ? 'no' : core.isCallerInside(holderId) ? 'caller' : 'process';
+      return new AcquireTimeoutError(name, waitedMs, holders, state.positions.get(id) ?? null, self);
+    } catch {
+      return new AcquireTimeoutError(name, waitedMs);
+    }
   }
 
   /** The attempt ends without a hold: removes what the store may have of the claim. */

@@ -89,6 +89,11 @@ export class Wait implements Waiter, Closable {
       });
       this.#endSleep = null;
     }
+    return this.take();
+  }
+
+  /** The pushed grant that has arrived since `clear`, if one has. */
+  take(): ArrivedGrant | null {
     const arrived = this.#arrived;
     this.clear();
     return arrived;

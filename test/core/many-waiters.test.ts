@@ -10,12 +10,19 @@ const CLAIMS = 2_000;
 /** A process over a store whose reads take time and are counted. */
 function reading() {
   const { clock, store, locks } = makeWorld();
-  const counted = { reads: 0 };
+  /** `looks`: how often any caller has looked at a claim. */
+  const counted = { reads: 0, looks: 0 };
   class Counting extends WrappedStore {
     override async read(name: string) {
       counted.reads += 1;
       await new Promise<void>((resolve) => clock.startTimer(READ_MS, () => resolve()));
-      return await super.read(name);
+      return (await super.read(name)).map((claim) => ({
+        ...claim,
+        get granted(): boolean {
+          counted.looks += 1;
+          return claim.granted;
+        },
+      }));
     }
   }
   return {
@@ -64,6 +71,22 @@ describe('two hundred waiters of one lock', () => {
     expect(counted.reads).toBeLessThan(10);
   });
 
+  it('that time out together look at each claim a few times', async () => {
+    const { clock, counted, holders, mine } = reading();
+    const hold = await holders().mutex('a').acquire();
+    const errors = settled(Array.from({ length: 200 }, () => mine.mutex('a').acquire({ waitMs: 1_000 })));
+    await clock.advance(1_500);
+    const positions = (await errors).map((error) => {
+      expect(error).toMatchObject({ code: 'ACQUIRE_TIMEOUT', holders: [{ id: hold.id }] });
+      return (error as { position: number }).position;
+    });
+    // The first one, which reads alone, may have left when the others read.
+    expect(positions).toEqual([...positions].sort((a, b) => a - b));
+    expect(positions.at(-1)).toBeGreaterThanOrEqual(199);
+    expect(counted.looks).toBeGreaterThan(200);
+    expect(counted.looks).toBeLessThan(20 * 200);
+  });
+
   it('a lost reply to one read delays the others only for a moment', async () => {
     const { clock, holders, store } = reading();
     let reads = 0;
@@ -97,6 +120,18 @@ describe('two hundred waiters of one lock', () => {
     for (const each of [second, third]) expect(each.value).toMatchObject({ holders: [{ id: hold.id }] });
     expect(counted.reads).toBe(2);
   });
+});
+
+it('a grant that arrives while a time-out is explained is a hold', async () => {
+  const { clock, holders, mine } = reading();
+  const hold = await holders().mutex('a').acquire();
+  const waiting = outcomeOf(mine.mutex('a').acquire({ waitMs: 1_000 }));
+  await clock.advance(1_000 + READ_MS / 2);
+  expect(waiting.state).toBe('pending');
+  await hold.release();
+  await clock.advance(READ_MS);
+  expect(waiting.state).toBe('kept');
+  expect(waiting.value?.remainingMs).toBeGreaterThan(0);
 });
 
 it('the error of a time-out names a hundred of many holders', async () => {
