@@ -1,4 +1,4 @@
-import { claimIds, defaultOwner } from './claim-id.ts';
+import { type ClaimIds, claimIds, defaultOwner } from './claim-id.ts';
 import type { Clock } from './clock.ts';
 import { systemClock } from './clock.ts';
 import { ClosedError } from './errors.ts';
@@ -8,6 +8,7 @@ import { CleanUp } from './hold/clean-up.ts';
 import type { HeldClaim } from './hold/held-claim.ts';
 import { ProcessRef } from './hold/process-ref.ts';
 import { Renewals, type Renewer } from './hold/renewals.ts';
+import type { Wait } from './hold/wait.ts';
 import { DEFAULTS, type LocksOptions, resolveLocksOptions, type Settings } from './options.ts';
 import { firstAnswer } from './store/first-answer.ts';
 import type { ClaimRef, Store, StoredClaim } from './store/store.ts';
@@ -16,11 +17,6 @@ import { pause, settlesWithin } from './util/backoff.ts';
 import { Commands } from './util/command.ts';
 import { isStoreError } from './util/error-code.ts';
 import { Turns } from './util/turns.ts';
-
-/** Something that must end when the Locks closes: a pending acquire, an observer. */
-export interface Closable {
-  onClose(error: ClosedError): void;
-}
 
 /**
  * A candidate or another long-lived user of holds: `close` asks it to end before it waits for the
@@ -76,9 +72,7 @@ export class Core {
   readonly store: Store;
   readonly clock: Clock;
   readonly owner: string;
-  readonly nextId: () => string;
-  /** For a candidate in an election. */
-  readonly nextElectionId: () => string;
+  readonly ids: ClaimIds;
   readonly settings: Settings;
   readonly events = new Events();
   readonly commands: Commands;
@@ -87,7 +81,8 @@ export class Core {
   readonly renewals: Renewer;
   readonly cleanUp: CleanUp;
   readonly processRef: ProcessRef;
-  readonly closables = new Set<Closable>();
+  /** Those that `close` has to stop. */
+  readonly waits = new Set<Wait>();
   readonly stoppables = new Set<Stoppable>();
   readonly record: StoreRecord;
   /** Replaced as a whole when an observer is added or removed. */
@@ -109,9 +104,7 @@ export class Core {
     this.settings = resolveLocksOptions(options);
     this.clock = options.clock ?? systemClock;
     this.owner = options.owner ?? defaultOwner(this.clock);
-    const ids = claimIds(this.owner, this.clock);
-    this.nextId = ids.next;
-    this.nextElectionId = ids.nextOfElection;
+    this.ids = claimIds(this.owner, this.clock);
     this.commands = new Commands(this.clock, options.commandMs);
     this.claimCommands = new Commands(this.clock, options.commandMs);
     this.renewals = makeRenewer?.(this) ?? new Renewals(this);
@@ -202,11 +195,6 @@ export class Core {
     }
   }
 
-  /** Whether an event has listeners. The uncontended path asks before it builds the details. */
-  isHeard(event: keyof LockEvents): boolean {
-    return this.events.isHeard(event);
-  }
-
   emit<E extends keyof LockEvents>(event: E, claim: ClaimRef, detail: EventDetail<E>): void {
     this.events.tell(event, claim, detail);
     if (!this.events.isWanted(event)) return;
@@ -222,7 +210,7 @@ export class Core {
   /** Refuses new holds from here on, and stops every wait. */
   refuseNew(): void {
     this.isClosed = true;
-    for (const closable of [...this.closables]) closable.onClose(new ClosedError());
+    for (const wait of [...this.waits]) wait.stop(new ClosedError());
     this.claimCommands.abandonAll(new ClosedError());
   }
 

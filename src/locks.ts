@@ -7,7 +7,7 @@ import { type AcquireOptions, DEFAULTS, type LocksOptions } from './options.ts';
 import { AllLock, type HoldAll } from './primitives/all.ts';
 import { type Election, NamedElection } from './primitives/election.ts';
 import type { Lockable } from './primitives/lockable.ts';
-import { Mutex } from './primitives/mutex.ts';
+import { mutex } from './primitives/mutex.ts';
 import { forget, type OnceOptions, type OnceOutcome, once } from './primitives/once.ts';
 import { type RateLimit, type RateLimitOptions, rateLimit } from './primitives/rate-limit.ts';
 import { type ReadWriteLock, readWriteLock } from './primitives/read-write-lock.ts';
@@ -156,11 +156,11 @@ class StoreLocks implements Locks {
   }
 
   async withLock<T>(name: string, fn: (hold: Hold) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
-    return await new Mutex(this.#core, name, options).run(fn);
+    return await mutex(this.#core, name, options).run(fn);
   }
 
   mutex(name: string, options?: AcquireOptions): Lockable {
-    return new Mutex(this.#core, name, options);
+    return mutex(this.#core, name, options);
   }
 
   readWriteLock(name: string, options?: AcquireOptions): ReadWriteLock {

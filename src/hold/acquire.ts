@@ -4,6 +4,7 @@ import { DEFAULTS, type Settings } from '../options.ts';
 import type { ClaimOutcome, ClaimRef, Mode, PushedGrant, StoredClaim, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { backoff } from '../util/backoff.ts';
+import { sendSafely } from '../util/command.ts';
 import { codeOf, isStoreError, isUnknown, unknownOutcome } from '../util/error-code.ts';
 import { type ClaimView, HOLDERS_MAX, viewClaim } from '../view.ts';
 import { type AcquireOutcome, type AcquireTrace, beginTrace, endTrace, inTrace } from './acquire-trace.ts';
@@ -172,7 +173,7 @@ class Attempt implements Waiter {
     signal?.throwIfAborted();
     this.#core = core;
     this.#request = request;
-    this.#ref = { name: request.name, id: request.id ?? core.nextId() };
+    this.#ref = { name: request.name, id: request.id ?? core.ids.next() };
     this.#canWait = canWait;
     this.#sent = instant(core.clock);
     this.#begunMs = this.#sent.monotonicMs;
@@ -216,11 +217,7 @@ class Attempt implements Waiter {
     const request = { name, id, mode, ttlMs, wait: this.#canWait, note, fenceAbove: record.fenceSeen };
     if (this.wait.canStop) this.#controller = new AbortController();
     const command = claimCommands.begin<ClaimOutcome>(this.#limitMs(), this.#onLate, this.#controller);
-    try {
-      this.#answer = command.settle(store.claim(request, command.signal, this));
-    } catch (error) {
-      this.#answer = command.settle(Promise.reject(error));
-    }
+    this.#answer = command.settle(sendSafely(() => store.claim(request, command.signal, this)));
     return this.wait.race(this.#answer);
   }
 
@@ -294,7 +291,8 @@ class Attempt implements Waiter {
     }
     const waitedMs = nowMs - this.#begunMs;
     if (this.trace !== null) Object.assign(this.trace, { outcome: 'acquired', fence, waitedMs });
-    if (core.isHeard('acquired')) core.emit('acquired', this.#ref, { mode, fence, waitedMs, validForMs });
+    if (core.events.isHeard('acquired'))
+      core.emit('acquired', this.#ref, { mode, fence, waitedMs, validForMs });
     return held;
   }
 

@@ -273,7 +273,7 @@ export class HeldClaim {
       const isGivenUp = found || (isUnanswered && this.#leftBehind === null);
       if (isGivenUp || this.#mayBeReleased) this.#state = 'released';
       else this.lose('taken');
-      if (isGivenUp && core.isHeard('released')) {
+      if (isGivenUp && core.events.isHeard('released')) {
         const nowMs = core.clock.monotonicMs();
         const heldForMs = nowMs - this.#grantedAt.monotonicMs;
         core.emit('released', this.ref, { heldForMs, tookMs: nowMs - startedMs });

@@ -1,5 +1,4 @@
-import type { Closable, Core } from '../core.ts';
-import type { ClosedError } from '../errors.ts';
+import type { Core } from '../core.ts';
 import type { PushedGrant, Waiter } from '../store/store.ts';
 import { type Instant, instant } from '../store/validity.ts';
 import { onAbort } from '../util/abort.ts';
@@ -11,7 +10,7 @@ export interface ArrivedGrant {
 }
 
 /** One caller's wait. The store wakes it. The caller's signal, or `close`, stops it. */
-export class Wait implements Waiter, Closable {
+export class Wait implements Waiter {
   readonly #core: Core;
   readonly #stopListening: (() => void) | null;
   hasBegun = false;
@@ -24,14 +23,14 @@ export class Wait implements Waiter, Closable {
 
   constructor(core: Core, signal?: AbortSignal) {
     this.#core = core;
-    this.#stopListening = signal === undefined ? null : onAbort(signal, () => this.#stop(signal.reason));
+    this.#stopListening = signal === undefined ? null : onAbort(signal, () => this.stop(signal.reason));
   }
 
   /** From here on `close` stops the wait as well. Throws a `ClosedError` when the Locks is closed. */
   begin(): void {
     this.#core.assertOpen();
     this.hasBegun = true;
-    this.#core.closables.add(this);
+    this.#core.waits.add(this);
   }
 
   /** Whether anything can stop this wait: neither a signal nor `close` can during most acquires. */
@@ -43,10 +42,6 @@ export class Wait implements Waiter, Closable {
     if (grant !== undefined) this.#arrived = { grant, at: instant(this.#core.clock) };
     this.#isWoken = true;
     this.#endSleep?.();
-  }
-
-  onClose(error: ClosedError): void {
-    this.#stop(error);
   }
 
   get isStopped(): boolean {
@@ -101,10 +96,11 @@ export class Wait implements Waiter, Closable {
 
   end(): void {
     this.#stopListening?.();
-    this.#core.closables.delete(this);
+    this.#core.waits.delete(this);
   }
 
-  #stop(reason: unknown): void {
+  /** The first reason counts. */
+  stop(reason: unknown): void {
     if (this.#stopped !== null) return;
     this.#stopped = { reason };
     this.#endSleep?.();

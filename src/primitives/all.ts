@@ -80,7 +80,7 @@ export class AllLock implements Lockable<HoldAll> {
 
   /** Waits for none of them. `isQuiet`: a refusal is not final, so no event reports it. */
   async #takeAtOnce(settings: Settings, isQuiet: boolean): Promise<HoldAll | null> {
-    const id = this.#core.nextId();
+    const id = this.#core.ids.next();
     const tries = this.#names.map((name, n) =>
       tryAcquire(this.#core, { name, id: `${id}.${n}`, mode: EXCLUSIVE, settings, isQuiet }),
     );
@@ -95,7 +95,7 @@ export class AllLock implements Lockable<HoldAll> {
   }
 
   async #takeInTurn(settings: Settings, startedMs: number): Promise<HoldAll | null> {
-    const id = this.#core.nextId();
+    const id = this.#core.ids.next();
     const holds: Hold[] = [];
     let all: HoldAll | null = null;
     try {

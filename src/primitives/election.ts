@@ -98,7 +98,7 @@ export class NamedElection implements Election {
     const { clock } = this.#core;
     const startedMs = clock.monotonicMs();
     const settings = { ...this.#settings, signal };
-    const id = this.#core.nextElectionId();
+    const id = this.#core.ids.nextOfElection();
     const held = await acquire(this.#core, { name: this.#name, mode: EXCLUSIVE, settings, id });
     const waitedMs = clock.monotonicMs() - startedMs;
     this.#core.emit('leader', held.ref, { fence: held.fence, waitedMs });

@@ -2,7 +2,7 @@ import type { Core } from '../core.ts';
 import type { AcquireOptions } from '../options.ts';
 import type { Mode } from '../store/store.ts';
 import { type Lockable, NamedLock } from './lockable.ts';
-import { Mutex } from './mutex.ts';
+import { mutex } from './mutex.ts';
 
 const SHARED: Mode = { kind: 'shared' };
 
@@ -14,5 +14,5 @@ export interface ReadWriteLock {
 }
 
 export function readWriteLock(core: Core, name: string, options?: AcquireOptions): ReadWriteLock {
-  return { read: new NamedLock(core, name, options, () => SHARED), write: new Mutex(core, name, options) };
+  return { read: new NamedLock(core, name, options, () => SHARED), write: mutex(core, name, options) };
 }

@@ -45,10 +45,10 @@ export class RunClaim {
    * the store did not answer before `shouldGiveUp` returned true.
    */
   async tryForSlot(slotMs: number, { shouldGiveUp, signal }: TryOptions): Promise<HeldClaim | null> {
-    const { clock, nextId, store } = this.#core;
+    const { clock, ids, store } = this.#core;
     const ownIds = new Set<string>();
     for (let attempt = 0; !shouldGiveUp(); attempt += 1) {
-      const id = nextId();
+      const id = ids.next();
       ownIds.add(id);
       try {
         const held = await tryAcquire(this.#core, { ...this.#request(slotMs), id });

@@ -59,8 +59,8 @@ export class SlotClaims {
    * without a run, and its slot is then missed.
    */
   async take(slotMs: number, options: TakeOptions): Promise<ClaimRef | null> {
-    const { clock, commands, nextId, record, store } = this.#core;
-    const ref = { name: slotName(this.#schedule, slotMs), id: nextId() };
+    const { clock, commands, ids, record, store } = this.#core;
+    const ref = { name: slotName(this.#schedule, slotMs), id: ids.next() };
     const note = options.note === 'done' ? DONE : STARTED;
     const fixed = { mode: EXCLUSIVE, ttlMs: options.rememberMs, wait: false, note };
     let isRefused = false;
