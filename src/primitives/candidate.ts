@@ -119,8 +119,7 @@ export class Campaign implements Candidate, Stoppable {
         reportLoss(failure);
         throw failure;
       }
-      await settledOrAborted(work, this.#stopped.signal);
-      if (this.#stopped.signal.aborted) await this.#drain(work);
+      await this.#drain(work);
     } finally {
       this.#held = null;
       held.interrupt('released');
@@ -131,14 +130,20 @@ export class Campaign implements Candidate, Stoppable {
 
   /** Waits for the work of the term before the lock is released, for as long as `stop` allows. */
   async #drain(work: Promise<unknown>): Promise<void> {
+    const { signal } = this.#overdue;
     let isDone = false;
     const done = work.then(() => {
       isDone = true;
     });
     // Work that has settled already is not overdue.
     await Promise.resolve();
-    await settledOrAborted(done, this.#overdue.signal);
-    if (!isDone) warnOfDrain(this.serves.name, this.#overdue.signal.reason as number);
+    if (!signal.aborted)
+      await new Promise<void>((resolve) => {
+        // The signal outlives the term.
+        const stopListening = onAbort(signal, resolve);
+        void done.then(stopListening).then(resolve);
+      });
+    if (!isDone) warnOfDrain(this.serves.name, signal.reason as number);
   }
 
   /** Calls `onLost` for the first reason only: a handler that stops the candidate ends its term again. */
@@ -176,17 +181,6 @@ function whenOver(held: HeldClaim, signal: AbortSignal, report: (reason: Error) 
     onAbort(signal, onOver);
     held.whenOver(onOver);
   });
-}
-
-/** Leaves no callback behind: the signal outlives the term. */
-async function settledOrAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  let stopListening = (): void => {};
-  const aborted = new Promise<void>((resolve) => {
-    stopListening = onAbort(signal, resolve);
-  });
-  await Promise.race([work, aborted]);
-  stopListening();
 }
 
 /** The lock is released although the work of the term is not done. */
