@@ -45,7 +45,6 @@ const RETRY: RetryPolicy = {
   firstMs: FIRST_MS,
   afterEndMs: { min: 2, max: 25 },
   foreignHeadMs: { min: 500, max: 1_000 },
-  foreignMs: { min: 500, max: 1_000 },
 };
 
 /** After a split vote: a random time of up to this many rounds, so that one of the claims asks alone. */

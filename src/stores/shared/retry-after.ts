@@ -24,14 +24,14 @@ export interface RetryPolicy {
   readonly keepUnsubscribedMs?: Range;
   /**
    * Another program's release sends no wake-up. `foreignHeadMs`: for the first waiter in the queue.
-   * `foreignMs`: for the first waiter of every other process.
+   * `foreignMs`: for the first waiter of every other process. Default `foreignHeadMs`.
    */
   readonly foreignHeadMs: Range;
-  readonly foreignMs: Range;
+  readonly foreignMs?: Range;
   /**
-   * For the first waiter of a process, at a server that cannot push grants. Also (else `firstLookMs`)
-   * for a waiter that becomes the first because another one has left: a stopped waiter ahead of it
-   * must be noticed within six seconds.
+   * For the first waiter of a process, at a server that cannot push grants. A waiter that becomes the
+   * first because another has left also asks after this time, or after `firstLookMs` where this is
+   * not set: a stopped waiter ahead of it must be noticed within six seconds.
    */
   readonly firstMs?: Range;
 }
@@ -43,7 +43,6 @@ export const TABLE_RETRY: RetryPolicy = {
   afterEndMs: { min: 2, max: 25 },
   unsubscribedMs: { min: 250, max: 500 },
   foreignHeadMs: { min: 500, max: 1_000 },
-  foreignMs: { min: 500, max: 1_000 },
 };
 
 /** What a store knows when it refuses a claim. */
@@ -73,7 +72,8 @@ export function retryAfterMs(
   // Also for a claim that asks again before that time, as when the subscription becomes active.
   if (policy.firstLookMs !== undefined && enteredAgoMs !== null && enteredAgoMs < policy.firstLookMs.min)
     lookMs = Math.min(lookMs, between(clock, policy.firstLookMs) - enteredAgoMs);
-  if (isForeign) lookMs = Math.min(lookMs, between(clock, isHead ? policy.foreignHeadMs : policy.foreignMs));
+  const foreignMs = isHead ? policy.foreignHeadMs : (policy.foreignMs ?? policy.foreignHeadMs);
+  if (isForeign) lookMs = Math.min(lookMs, between(clock, foreignMs));
   if (policy.firstMs !== undefined) lookMs = Math.min(lookMs, between(clock, policy.firstMs));
   if (!isListening) lookMs = Math.min(lookMs, between(clock, policy.unsubscribedMs));
   return {
