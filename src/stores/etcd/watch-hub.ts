@@ -16,9 +16,6 @@ interface WatchRange {
   readonly puts: boolean;
 }
 
-const RETRY_MS = { min: 100, max: 5_000 };
-/** How often the stream is checked: a connection that drops all data does not end the stream. */
-const HEARTBEAT_MS = 5_000;
 /** A stream without a first answer is given up after this time. */
 const SILENT_MS = 5_000;
 /** How long an unused stream stays open for the next waiter. An open stream keeps the process alive. */
@@ -55,8 +52,6 @@ export class WatchHub {
     this.#subscription = new Subscription({
       clock,
       open: (events) => this.#open(events),
-      retryMs: RETRY_MS,
-      heartbeatMs: HEARTBEAT_MS,
       idleMs: IDLE_MS,
       isWanted: () => this.#entries.size > 0,
       onMessage: (reply) => this.#onReply(reply),

@@ -5,9 +5,6 @@ import { Subscription } from '../shared/subscription.ts';
 import type { ConnectionFactory } from './connection.ts';
 import { ListeningConnection } from './listening-connection.ts';
 
-const RETRY_MS = { min: 100, max: 5_000 };
-/** How often the connection is checked, because a dead connection reports nothing. */
-const HEARTBEAT_MS = 5_000;
 const IDLE_MS = 25_000;
 /** Without notifications, the first waiters and the observers ask this often. */
 const POLL_MS = { min: 250, max: 500 };
@@ -32,8 +29,6 @@ export class LeaseSubscription implements QueueSubscription {
     this.#clock = clock;
     this.#subscription = new Subscription({
       clock,
-      retryMs: RETRY_MS,
-      heartbeatMs: HEARTBEAT_MS,
       idleMs: IDLE_MS,
       open: (events) => {
         const onEnd = (isForGood?: boolean): void => {

@@ -21,12 +21,6 @@ import type { ReadinessCheck } from './readiness-check.ts';
 import type { RedisStoreOptions } from './redis-store.ts';
 import { scriptBatch } from './script-batch.ts';
 
-/** The delays before a subscription that has ended is replaced: meanwhile, waiters have to poll. */
-const RESUBSCRIBE_MS = { min: 50, max: 5_000 };
-
-/** How often the subscription is checked, because a dead connection reports nothing. */
-const HEARTBEAT_MS = 5_000;
-
 /** The fence of a grant in a message, and its end by the server's clock. */
 const FENCE = /^\d{16}$/;
 const TIME = /^\d+$/;
@@ -81,8 +75,6 @@ export class RedisServer implements QueueServer {
     this.subscription = new Subscription<string>({
       clock,
       open: (events) => connection.listen([ours, evictions], events),
-      retryMs: RESUBSCRIBE_MS,
-      heartbeatMs: HEARTBEAT_MS,
       isWanted: () => this.#events?.isWanted() === true,
       onUp: () => this.#onGap(),
       onDown: () => this.#onGap(),

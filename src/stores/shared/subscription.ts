@@ -1,5 +1,4 @@
 import type { Clock } from '../../clock.ts';
-import type { PollBounds } from '../../options.ts';
 import { backoff } from '../../util/backoff.ts';
 import { KeyedTimers } from './keyed-timers.ts';
 
@@ -33,12 +32,6 @@ export interface SubscribedConnection {
 export interface SubscriptionOptions<Message> {
   readonly clock: Clock;
   open(events: ConnectionEvents<Message>): SubscribedConnection;
-  /** The delays before a connection that has ended is replaced. */
-  readonly retryMs: PollBounds;
-  /**
-   * The interval of heartbeats, because a dead connection reports nothing. Default: no heartbeats.
-   */
-  readonly heartbeatMs?: number;
   /** How long a connection that is not wanted stays open. Default: for ever. */
   readonly idleMs?: number;
   /**
@@ -58,6 +51,10 @@ export interface SubscriptionOptions<Message> {
 const START_MS = 1_000;
 /** An attempt without an answer is given up after this time, because it may never fail by itself. */
 const ATTEMPT_MS = 10_000;
+/** The delays before a connection that has ended is replaced: meanwhile, waiters have to poll. */
+const RETRY_MS = { min: 100, max: 5_000 };
+/** How often the connection is checked, because a dead connection reports nothing. */
+const HEARTBEAT_MS = 5_000;
 /** How long the answer to a heartbeat may take. */
 const ANSWER_MS = 3_000;
 
@@ -74,10 +71,10 @@ export class Subscription<Message> {
   #isOver = false;
   #failures = 0;
   #upAtMs = 0;
-  readonly #timers: KeyedTimers<'retry' | 'heartbeat' | 'idle'>;
+  readonly #timers: KeyedTimers<'limit' | 'retry' | 'heartbeat' | 'idle'>;
   /**
-   * Resolves when the connection is up, or late. If it is late once, `start` does not wait again until
-   * it has been up.
+   * Resolves when the connection is up, or after `START_MS`. After that, `start` does not wait again
+   * until the connection has been up.
    */
   #started: Promise<void> | null = null;
   #endStart = (): void => {};
@@ -128,7 +125,7 @@ export class Subscription<Message> {
       if (this.#epoch === epoch) act();
     };
     const onEnd = (isForGood?: boolean): void => ifCurrent(() => this.#onEnd(isForGood === true));
-    this.#timers.set('heartbeat', ATTEMPT_MS, onEnd);
+    this.#timers.set('limit', ATTEMPT_MS, onEnd);
     try {
       const connection = this.#options.open({
         onMessage: (message) => ifCurrent(() => this.#options.onMessage(message)),
@@ -148,7 +145,7 @@ export class Subscription<Message> {
     if (this.#isUp) return;
     this.#isUp = true;
     this.#upAtMs = this.#options.clock.monotonicMs();
-    this.#timers.delete('heartbeat');
+    this.#timers.delete('limit');
     this.#beat();
     this.#endStart();
     this.#started = null;
@@ -163,13 +160,13 @@ export class Subscription<Message> {
   }
 
   #onEnd(isForGood: boolean): void {
-    const { clock, retryMs, isWanted } = this.#options;
+    const { clock, isWanted } = this.#options;
     this.#isOver ||= isForGood;
     if (this.#isOver) this.#endStart();
     const wasUp = this.#isUp;
     void this.#drop();
     if (!this.#isOver && isWanted()) {
-      this.#timers.set('retry', backoff(clock, this.#failures++, retryMs), () => {
+      this.#timers.set('retry', backoff(clock, this.#failures++, RETRY_MS), () => {
         if (isWanted()) this.#open();
       });
     }
@@ -178,10 +175,8 @@ export class Subscription<Message> {
 
   /** Sends heartbeats, and replaces the connection when one is not answered. */
   #beat(): void {
-    const { heartbeatMs, isWanted } = this.#options;
-    if (heartbeatMs === undefined) return;
-    this.#timers.set('heartbeat', heartbeatMs, () => {
-      if (isWanted()) this.#timers.delete('idle');
+    this.#timers.set('heartbeat', HEARTBEAT_MS, () => {
+      if (this.#options.isWanted()) this.#timers.delete('idle');
       else this.onUnwanted();
       void this.#checkAlive();
     });
@@ -203,10 +198,10 @@ export class Subscription<Message> {
   }
 
   async #drop(): Promise<void> {
-    const { clock, retryMs } = this.#options;
+    const { clock } = this.#options;
     const connection = this.#connection;
     // A connection that ends as soon as it is up has failed too.
-    if (this.#isUp && clock.monotonicMs() - this.#upAtMs > retryMs.max) this.#failures = 0;
+    if (this.#isUp && clock.monotonicMs() - this.#upAtMs > RETRY_MS.max) this.#failures = 0;
     this.#epoch += 1;
     this.#connection = null;
     this.#isUp = false;
