@@ -278,7 +278,7 @@ class StoreLocks implements Locks {
     // Those releases, and what is left in the background gets one command's time, no more: the
     // leases run out by themselves.
     await this.#until(() => !core.isBusy, core.commands.limitMs);
-    await Promise.race([stopped, pause(core.clock, DEFAULTS.explainMs)]);
+    await Promise.race([stopped, pause(core.clock, DEFAULTS.settleMs)]);
     core.renewals.close();
     await core.leaveStore();
   }

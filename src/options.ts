@@ -154,6 +154,8 @@ export const DEFAULTS = {
   retryMs: { min: 100, max: 5_000 },
   /** How long a time-out may spend on reading the holders of the lock. */
   explainMs: 1_000,
+  /** How long a call that is over waits for what is left of it, which goes on in the background. */
+  settleMs: 1_000,
   /** How long `close` waits for running holds. */
   drainMs: 10_000,
   /** How many claims may wait in one queue. */

@@ -133,7 +133,7 @@ export class ClaimHold implements Hold {
     return this.#held.release();
   }
 
-  /** A property would be visible to users. */
+  /** For `reentrancy.ts`. Static, because users would see a property. */
   static heldOf(hold: ClaimHold): HeldClaim {
     return hold.#held;
   }

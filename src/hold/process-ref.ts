@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../clock.ts';
 
-/** A call that is answered within this time never needs a timer of its own. */
+/** Calls that all end within this time need no long timer. */
 const SHORT_MS = 1;
 const LONG_MS = 3_600_000;
 

@@ -128,7 +128,7 @@ export class Renewals implements Renewer {
     if (!held.renew || held.capMs !== FOREVER_MS) this.#wakeAtDeadline(held);
   }
 
-  /** Only while the next renewal may fail or never come: else that renewal notices the deadline. */
+  /** Called only while a renewal is pending or none will come: else the next one notices the deadline. */
   #watchDeadline(held: HeldClaim): void {
     held.deadlineAtMs = FOREVER_MS;
     if (held.checkDeadline()) this.#wakeAtDeadline(held);

@@ -116,7 +116,7 @@ export class AllLock implements Lockable<HoldAll> {
     const released = Promise.allSettled(holds.map((hold) => hold.release()));
     // A release that fails is retried in the background. It must neither delay nor hide the reason
     // for the release.
-    await Promise.race([released, pause(this.#core.clock, DEFAULTS.explainMs)]);
+    await Promise.race([released, pause(this.#core.clock, DEFAULTS.settleMs)]);
     return null;
   }
 }

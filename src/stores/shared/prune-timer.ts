@@ -7,7 +7,7 @@ import type { Clock, Timer } from '../../clock.ts';
  */
 export type Prune = (isAfterMany: boolean) => Promise<boolean>;
 
-/** The tables are pruned after this many new rows, and a minute after fewer. */
+/** The tables are pruned at once after this many new rows, otherwise a minute after the first. */
 const ROWS_MANY = 1_000;
 const LATER_MS = 60_000;
 

@@ -198,9 +198,10 @@ export class ServerQueueStore implements Store {
 
   #granted(request: ClaimRequest, fence: bigint): ClaimOutcome {
     this.#unconfirmed.delete(request.id);
-    // There may be room for the next waiter too. While not subscribed, no message tells it.
-    const isLookedAfter = this.#subscription.isUp || request.mode.kind === 'exclusive';
-    this.#waiting.setDue(request.name, isLookedAfter ? request.ttlMs : 0);
+    // Beside a reader or a permit there may be room for the next waiter. While not subscribed, no
+    // message tells it.
+    const isToldOrBlocked = this.#subscription.isUp || request.mode.kind === 'exclusive';
+    this.#waiting.setDue(request.name, isToldOrBlocked ? request.ttlMs : 0);
     this.#waiting.remove(request);
     return { granted: true, fence, validForMs: request.ttlMs };
   }

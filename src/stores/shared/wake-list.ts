@@ -149,7 +149,10 @@ export class WakeList {
     return this.#queues.get(name)?.claims.values().next().value;
   }
 
-  /** For a waiter that has become the first only after its refusal. */
+  /**
+   * For a waiter that has become the first only after its refusal: its `retryAfterMs` was that of a
+   * waiter further back.
+   */
   #wakeWhenDue(name: string, queue: LocalQueue): void {
     this.#due.delete(name);
     if (queue.dueAtMs === Number.POSITIVE_INFINITY) return;
