@@ -1,8 +1,9 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Store } from '../../src/index.ts';
 import { EXCLUSIVE, request, SHARED } from '../../src/testing/store-case.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
@@ -106,6 +107,44 @@ describe('waiters of an advisory lock', () => {
     // Hardly ever passed over; where the one that asks first wins, once or twice each time.
     expect(passed).toBeLessThanOrEqual(20);
   }, 60_000);
+
+  it('a release lets a waiter of another process go before one of its own process', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const held = request('yield');
+    await a.claim(held);
+    const woken: string[] = [];
+    const waits = async (store: Store, by: string): Promise<void> => {
+      const waiter = { wake: () => void woken.push(by) };
+      const outcome = await store.claim(request(held.name, { wait: true }), undefined, waiter);
+      expect(outcome.granted).toBe(false);
+    };
+    await waits(a, 'own');
+    await waits(b, 'other');
+    await a.release(held);
+    // Its session has received the notification of its own release, which comes before the answer.
+    expect(woken).not.toContain('own');
+    await expect.poll(() => woken).toContain('other');
+    await expect.poll(() => woken).toContain('own');
+  });
+
+  it('a wake-up that comes during a release reaches the claim that asks next', async () => {
+    const store = stage.store();
+    const held = request('during', { mode: SHARED });
+    await store.claim(held);
+    const [pid] = await stage.sessionsWith(held.name);
+    const other = await stage.foreign();
+    await other.query('SELECT pg_advisory_lock_shared(hashtextextended($1, 0))', [held.name]);
+    const wake = vi.fn();
+    process.kill(Number(pid), 'SIGSTOP');
+    const released = store.release(held);
+    await setImmediate();
+    const refused = store.claim(request(held.name, { wait: true }), undefined, { wake });
+    await stage.query("SELECT pg_notify('holdfast_advisory', hashtextextended($1, 0)::text)", [held.name]);
+    process.kill(Number(pid), 'SIGCONT');
+    await released;
+    expect(await refused).toMatchObject({ granted: false });
+    expect(wake).toHaveBeenCalled();
+  });
 
   it('readers enter together, and not before a writer of their process that came first', async () => {
     const [a, b] = [stage.store(), stage.store()];

@@ -12,7 +12,10 @@ import { isAnnouncement, isRefusal, type LockMode, type Op } from './statement.t
  * Otherwise the process that released would win every time.
  */
 const YIELD_MS = 5;
-/** How often the head of the queue asks again: a release by another program sends no wake-up. */
+/**
+ * How often the head of the queue asks again, give or take a fifth: a release by another program
+ * sends no wake-up.
+ */
 const POLL_MIN_MS = 500;
 const POLL_MAX_MS = 4_000;
 /** When to ask again after another session's release kept the companion lock from being shared. */
@@ -136,8 +139,9 @@ export class Lock {
 
   /** Another session has released this lock, and sent a NOTIFY because claims wait for it. */
   onReleasedElsewhere(): void {
-    // While the timer runs, the notification is this process's own: its waiter yields to others.
-    if (this.#yieldTimer === null) this.#wakeHead();
+    // While a release is pending or the timer runs, the notification may be this process's own: the
+    // answer to the release decides who goes first.
+    if (this.#yieldTimer === null && this.#releasing === 0) this.#wakeHead();
   }
 
   /** The session has ended. Returns the claims, held and queued. */
@@ -282,7 +286,7 @@ export class Lock {
     }
     // Other sessions wait and were notified. They go first.
     if (answer === 'w') this.#yield();
-    else if (this.#users.size === 0) this.#wakeHead();
+    else this.#wakeHead();
     this.#context.onChange(this);
     this.#tidy();
     return answer !== 'n';
