@@ -281,6 +281,28 @@ describe('fences of advisory locks', () => {
     expect(await stage.sessionsWith('ahead')).toEqual([]);
   });
 
+  it('that are refused because the clock is behind wake no claim to ask again at once', async () => {
+    const [a, b] = [stage.store(), stage.store()];
+    const held = request('behind');
+    await a.claim(held);
+    const wake = vi.fn();
+    const wakes = (): number => wake.mock.calls.length;
+    const fenceAbove = BigInt(Date.now()) * 1000n + 3_600_000_000n;
+    const waiting = request(held.name, { wait: true, fenceAbove });
+    expect(await b.claim(waiting, undefined, { wake })).toMatchObject({ granted: false });
+    await a.release(held);
+    await expect.poll(wakes).toBe(1);
+    const refused = { code: 'STORE', applied: 'no' };
+    await expect(b.claim(waiting, undefined, { wake })).rejects.toMatchObject(refused);
+    expect(wakes()).toBe(1);
+    expect(await stage.sessionsWith(held.name)).toEqual([]);
+    // It still waits, and is woken again once it has asked again.
+    await a.claim(held);
+    expect(await b.claim(waiting, undefined, { wake })).toMatchObject({ granted: false });
+    await a.release(held);
+    await expect.poll(wakes).toBe(2);
+  });
+
   it('are different for readers of one statement', async () => {
     const store = stage.store();
     const readers = Array.from({ length: 50 }, () => request('many', { mode: SHARED }));

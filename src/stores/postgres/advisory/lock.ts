@@ -191,7 +191,11 @@ export class Lock {
       this.#onRefused();
       return this.#refuse(claim, request);
     } catch (error) {
-      if (hasLock && !session.isLost) await this.#giveUp(claim).catch(() => {});
+      if (hasLock && !session.isLost) {
+        // Woken by its own unlock, it would ask again at once, and be refused for the same reason.
+        claim.waiter = undefined;
+        await this.#giveUp(claim).catch(() => {});
+      }
       // No other failure leaves a lock: the request was not sent, was undone, or the session has ended.
       else this.#users.delete(claim.id);
       throw error;
