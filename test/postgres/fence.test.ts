@@ -89,6 +89,9 @@ describe('postgresFenceGate', () => {
       code: 'UNSUPPORTED',
       message: expect.stringContaining('holdfast migrations'),
     });
+    await expect(postgresFenceGate(tx, { schema: 'locks_2' }).check('a', 1n)).rejects.toMatchObject({
+      message: expect.stringContaining('"holdfast migrations --schema locks_2"'),
+    });
     server.psql(other, new Schema('locks_2').script);
     await postgresFenceGate(tx, { schema: 'locks_2' }).check('a', 1n);
     await tx.query("CREATE TABLE t (n int); SELECT locks_2.require_fence('t')");

@@ -37,9 +37,10 @@ export class Fences {
   async #installed<T>(work: Promise<T>): Promise<T> {
     return await work.catch((error: unknown) => {
       if (!MISSING.has(stateIn(error) ?? '')) throw error;
+      const { name } = this.#schema;
       throw new UnsupportedError(
-        `The fences of Holdfast are not in schema ${this.#schema.name}: ` +
-          'run what "holdfast migrations" prints',
+        `The fences of Holdfast are not in schema ${name}: ` +
+          `run what "holdfast migrations --schema ${name}" prints`,
       );
     });
   }
