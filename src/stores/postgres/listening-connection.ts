@@ -49,7 +49,9 @@ export class ListeningConnection implements SubscribedConnection {
       this.#connection = connection;
       this.isDirect = connection.isDirect;
       connection.setKeepAlive(false);
-      if (!connection.isDirect && !(await this.#isHeardThroughPooler(connection))) this.#events.onEnd(true);
+      // One that broke meanwhile could not hear anything, with or without a pooler.
+      if (!connection.isDirect && !(await this.#isHeardThroughPooler(connection)))
+        this.#events.onEnd(connection.isOpen);
       else {
         await connection.run({ text: `LISTEN "${this.#channel}"; LISTEN "${EVICTIONS}"` });
         await connection.run({

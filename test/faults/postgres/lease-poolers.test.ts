@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/clock.ts';
+import type { ConnectionFactory } from '../../../src/stores/postgres/connection.ts';
+import { connectionFactoryOf } from '../../../src/stores/postgres/connection-factory.ts';
 import { postgresLeaseStore } from '../../../src/stores/postgres/index.ts';
+import { LeaseSubscription } from '../../../src/stores/postgres/lease-subscription.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { startFaultProxy } from '../../../src/torture/servers/fault-proxy.ts';
 import type { Server } from '../../../src/torture/servers/server.ts';
@@ -47,6 +51,62 @@ describe.each(['pg.Pool', 'postgres.js'] as const)('row 39: PgBouncer, under %s'
     await (await pending).release();
     expect(warnings.filter(({ code }) => code === 'HOLDFAST_POLLING')).toEqual([]);
   });
+});
+
+it('row 39: a connection that breaks during the probe is replaced, and nothing polls', async () => {
+  const open = connectionFactoryOf(makePool('pg.Pool', through('session')));
+  let probes = 0;
+  let hasProbeEnded = false;
+  let onBroken = (): void => {};
+  const broken = new Promise<void>((resolve) => {
+    onBroken = resolve;
+  });
+  const factory: ConnectionFactory = (events) => {
+    const driver = open({
+      ...events,
+      onClose: () => {
+        onBroken();
+        events.onClose();
+      },
+    });
+    const [run, destroy] = [driver.run.bind(driver), driver.destroy.bind(driver)];
+    let isFirstProbe = false;
+    driver.run = async (statement) => {
+      if (statement.text.includes('pg_notify')) {
+        probes += 1;
+        isFirstProbe = probes === 1;
+      }
+      if (isFirstProbe) {
+        const listen = `LISTEN "${subscription.channel}"`;
+        await stage.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1', [
+          listen,
+        ]);
+        await broken;
+      }
+      return await run(statement);
+    };
+    driver.destroy = () => {
+      hasProbeEnded ||= isFirstProbe;
+      destroy();
+    };
+    return driver;
+  };
+  const subscription = new LeaseSubscription(factory, systemClock);
+  const nothing = (): void => {};
+  const events = {
+    onGap: nothing,
+    onPoll: nothing,
+    onChanged: nothing,
+    onEvicted: nothing,
+    onGranted: nothing,
+  };
+  subscription.events = { ...events, onHandoff: nothing, isWanted: () => true, isWaiting: () => false };
+  await subscription.start();
+  await eventually('the probe of the broken connection has ended', () => hasProbeEnded);
+  await eventually('the next connection listens', () => subscription.isUp);
+  expect(probes).toBe(2);
+  expect(subscription.isPolling).toBe(false);
+  await subscription.close();
 });
 
 describe('row 39: PgBouncer by the transaction, with one server connection for all', () => {
