@@ -7,15 +7,18 @@ import pg from 'pg';
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { openLocks } from '../../src/index.ts';
+import type { ClaimOutcome } from '../../src/store/store.ts';
 import { postgresLeaseStore } from '../../src/stores/postgres/index.ts';
 import { parsePostgresUrl } from '../../src/stores/postgres/open.ts';
 import { virtualClock } from '../../src/testing/index.ts';
+import { startFaultProxy } from '../../src/torture/servers/fault-proxy.ts';
 import { eventually } from '../redis/support/stage.ts';
 import { makePool, PG_LIBRARIES } from '../support/clients/postgres-pools.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { closeAndExit, EXITED_AT_ONCE } from '../support/process/close-and-exit.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { startPostgres } from '../support/servers/postgres.ts';
+import { startSilentServer } from '../support/servers/silent-server.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
 const stage = await useStage(LeaseStage.start());
@@ -128,6 +131,31 @@ describe('postgres.js with several hosts', () => {
     silent.end();
   });
 
+  it('passes over one that accepts and does not answer, once it has failed to connect', async () => {
+    await using silent = await startSilentServer();
+    const store = stage.store({ pool: poolOf([Number(silent.host.split(':')[1]), usable]) });
+    const asked = request('host that is not silent');
+    // An attempt to connect takes 5 s at most.
+    await eventually('the next host is tried', () => store.claim(asked).then(isGranted, () => false), 40_000);
+    expect(silent.sockets.size).toBe(0);
+  }, 60_000);
+
+  it('comes back to one that answers again, when the other cannot be used', async () => {
+    const settings = { default_transaction_read_only: 'on' };
+    const readOnly = await startPostgres({ settings });
+    await using proxy = await startFaultProxy(usable);
+    proxy.drop('both');
+    const ports = [proxy.port, Number(new URL(readOnly.url).port)];
+    const store = stage.store({ pool: poolOf(ports, { database: 'postgres' }) });
+    const asked = request('first host');
+    const failure = async (): Promise<string> => await store.claim(asked).then(() => 'none', String);
+    expect(await failure()).not.toContain('read-only');
+    await eventually('the other is tried', async () => (await failure()).includes('read-only'), 40_000);
+    proxy.pass();
+    await eventually('the first is used', () => store.claim(asked).then(isGranted, () => false), 40_000);
+    await readOnly.stop();
+  }, 120_000);
+
   it('passes over one that is not what target_session_attrs asks for', async () => {
     const settings = { default_transaction_read_only: 'on' };
     const readOnly = await startPostgres({ settings });
@@ -158,6 +186,8 @@ describe('postgres.js with several hosts', () => {
     expect(error).toContain('ECONNREFUSED');
   });
 });
+
+const isGranted = ({ granted }: ClaimOutcome): boolean => granted;
 
 /** A port whose server does not accept, and whose queue of connections is full. */
 async function unreachablePort(): Promise<{ readonly port: number; end(): void }> {

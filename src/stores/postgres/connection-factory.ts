@@ -16,7 +16,8 @@ export type PostgresPool = PgPool | PgClient | PostgresJs;
 export function connectionFactoryOf(pool: PostgresPool): ConnectionFactory {
   if (typeof pool === 'function' && 'unsafe' in pool) {
     const { options } = pool as PostgresJs;
-    return (events) => new PostgresJsDriver(options, events);
+    const hosts = { first: 0 };
+    return (events) => new PostgresJsDriver(options, hosts, events);
   }
   if (typeof pool === 'object' && pool !== null) {
     if ('totalCount' in pool && 'Client' in pool) {
@@ -39,6 +40,5 @@ export async function connectionFactoryFromUrl(url: string): Promise<ConnectionF
     const settings = { connectionString: url, application_name: 'holdfast' };
     return (events) => new PgDriver(library.Client, settings, events);
   }
-  const { options } = library(url);
-  return (events) => new PostgresJsDriver(options, events);
+  return connectionFactoryOf(library(url));
 }

@@ -30,7 +30,16 @@ interface OwnSql {
 
 export type PostgresJsFactory = (settings: object) => OwnSql;
 
-/** How long one of several hosts may take to connect, so that a silent one is passed over. */
+/** What the connections of one pool know of its hosts. */
+export interface Hosts {
+  /** The position of the one that the next connection tries first. */
+  first: number;
+}
+
+/**
+ * How long one of several hosts may take to accept, so that one that is down is passed over. One that
+ * accepts and is silent then is passed over by the next connection.
+ */
 const HOST_MS = 2_000;
 /** Overrides the user's settings for types and names: all columns are text. */
 const PLAIN = { column: {}, value: {}, row: {} };
@@ -41,12 +50,16 @@ export class PostgresJsDriver implements DriverConnection {
   readonly #settings: Settings;
   #sql: OwnSql | null = null;
   #socket: Socket | null = null;
-  /** The next one to try. */
-  #host = 0;
+  readonly #hosts: Hosts;
+  readonly #first: number;
+  /** How many hosts were tried, from the first on. */
+  #tried = 0;
   #isEnded = false;
 
-  constructor(settings: object, events: DriverEvents) {
+  constructor(settings: object, hosts: Hosts, events: DriverEvents) {
     this.#settings = settings as Settings;
+    this.#hosts = hosts;
+    this.#first = hosts.first;
     this.#events = events;
   }
 
@@ -82,6 +95,8 @@ export class PostgresJsDriver implements DriverConnection {
   }
 
   destroy(): void {
+    // A host that answers but cannot be used, such as a standby, must not be the only one that is tried.
+    if (!this.#isEnded) this.#hosts.first = this.processId === null ? this.#first + this.#tried : 0;
     this.#isEnded = true;
     this.#socket?.destroy();
     this.#sql?.end({ timeout: 0 }).catch(() => {});
@@ -93,11 +108,11 @@ export class PostgresJsDriver implements DriverConnection {
    * `target_session_attrs` asks for, or closes the connection. Each host is tried once.
    */
   async #connectSocket(settings: { host: readonly string[] }): Promise<Socket> {
-    const hosts = Math.max(this.#settings.port.length, 1);
+    const count = Math.max(this.#settings.port.length, 1);
     let failure: unknown = new Error('no host can be used');
-    while (this.#host < hosts && !this.#isEnded) {
+    while (this.#tried < count && !this.#isEnded) {
       try {
-        return await this.#connectTo(this.#host++, hosts > 1 ? HOST_MS : 0);
+        return await this.#connectTo((this.#first + this.#tried++) % count, count > 1 ? HOST_MS : 0);
       } catch (error) {
         failure = error;
       }
