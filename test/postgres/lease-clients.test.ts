@@ -51,6 +51,19 @@ describe.each(PG_LIBRARIES)('under %s', (library) => {
 });
 
 describe('by URL', () => {
+  it('a query_timeout, which pg reads, leaves no timer behind', async () => {
+    const url = `${stage.url}?query_timeout=300000`;
+    const timers = (): number => process.getActiveResourcesInfo().filter((each) => each === 'Timeout').length;
+    const before = timers();
+    const store = stage.store({ url });
+    for (let round = 0; round < 10; round += 1) {
+      const held = request('time-out');
+      expect((await store.claim(held)).granted).toBe(true);
+      await store.release(held);
+    }
+    expect(timers() - before).toBeLessThan(10);
+  });
+
   it.each(['postgres', 'postgresql'])('%s://', async (scheme) => {
     const url = stage.url.replace('postgres:', `${scheme}:`);
     const locks = await openLocks(`${url}?mode=lease&schema=by_url&application_name=by-url`);

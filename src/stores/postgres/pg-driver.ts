@@ -33,6 +33,7 @@ interface PgConnection {
 interface OwnClient {
   readonly processID: number | null;
   readonly connection?: PgConnection;
+  readonly connectionParameters: { query_timeout: unknown };
   connect(): Promise<unknown>;
   end(): Promise<void>;
   /** With a callback, because the promise of `pg` costs more. */
@@ -57,8 +58,10 @@ export class PgDriver implements DriverConnection {
   constructor(Client: PgClientClass, settings: object, events: DriverEvents) {
     // `pg` keeps passwords in non-enumerable properties, which a spread does not copy.
     const own = Object.defineProperties({}, Object.getOwnPropertyDescriptors(settings));
-    const fixed = { types: TEXT, binary: false, pipeline: false, keepAlive: true, query_timeout: 0 };
+    const fixed = { types: TEXT, binary: false, pipeline: false, keepAlive: true };
     this.#client = new Client(Object.assign(own, fixed));
+    // Here, because that of a URL overrides a setting. Its timers would outlive a `PgPreparedRun`.
+    this.#client.connectionParameters.query_timeout = 0;
     this.#client.on('error', () => {
       // `pg` does not always emit `end` after an error.
       events.onClose();
