@@ -1,4 +1,5 @@
 import type { Clock } from '../../clock.ts';
+import { pause } from '../../util/backoff.ts';
 import type { ConnectionEvents, SubscribedConnection } from '../shared/subscription.ts';
 import { Connection, type ConnectionFactory } from './connection.ts';
 import { backendOf, sharesBackends } from './pooler.ts';
@@ -24,7 +25,8 @@ export class ListeningConnection implements SubscribedConnection {
   readonly #events: ConnectionEvents<string>;
   #connection: Connection | null = null;
   readonly #closing = new AbortController();
-  #onProbe: (() => void) | null = null;
+  /** Aborts when the probe is heard. */
+  readonly #probed = new AbortController();
 
   constructor(factory: ConnectionFactory, clock: Clock, channel: string, events: ConnectionEvents<string>) {
     this.#factory = factory;
@@ -73,7 +75,7 @@ export class ListeningConnection implements SubscribedConnection {
       onNotification: (on, payload) => {
         if (on === EVICTIONS) this.#events.onMessage(`e${payload}`);
         if (on !== this.#channel) return;
-        if (payload === PROBE) this.#onProbe?.();
+        if (payload === PROBE) this.#probed.abort();
         else this.#events.onMessage(payload);
       },
     });
@@ -87,17 +89,11 @@ export class ListeningConnection implements SubscribedConnection {
       const own = await backendOf(connection);
       if (await sharesBackends(connection, other)) return false;
       await connection.run({ text: `LISTEN "${channel}"` });
-      const heard = new Promise<boolean>((resolve) => {
-        const timer = this.#clock.startTimer(PROBE_MS, () => resolve(false));
-        this.#onProbe = () => {
-          timer.cancel();
-          resolve(true);
-        };
-      });
       await other.run({ text: `SELECT pg_notify('${channel}', '${PROBE}')::text` });
-      return (await heard) && (await backendOf(connection)) === own;
+      const { signal } = this.#probed;
+      if (!signal.aborted) await pause(this.#clock, PROBE_MS, { signal });
+      return signal.aborted && (await backendOf(connection)) === own;
     } finally {
-      this.#onProbe = null;
       await other.close();
     }
   }

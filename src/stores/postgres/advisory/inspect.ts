@@ -2,6 +2,7 @@ import type { Clock } from '../../../clock.ts';
 import { UnsupportedError } from '../../../errors.ts';
 import type { ClaimRef, StoredClaim } from '../../../store/store.ts';
 import { usedName } from '../../../use.ts';
+import { pause } from '../../../util/backoff.ts';
 import { arrayOf, type Row } from '../connection.ts';
 import type { Claim, Lock } from './lock.ts';
 import { type KeyFinder, type LockKey, lockTag, lockTagOf, OURS } from './lock-key.ts';
@@ -151,28 +152,20 @@ export class Inspect {
     const parts: Part[] = [];
     let answered = 0;
     let wanted = Number.POSITIVE_INFINITY;
-    let onDone = (): void => {};
-    const done = new Promise<void>((resolve) => {
-      onDone = resolve;
-    });
+    const done = new AbortController();
     // An answer may arrive before the reply to the statement that sent the question.
     this.#receivers.set(n, ({ of, part }) => {
       if (part !== null) parts.push(part);
       // Rounded up: three thirds may add up to a little less than one.
       answered += 1 / Math.max(of, 1) + 1e-9;
-      if (answered >= wanted) onDone();
+      if (answered >= wanted) done.abort();
     });
     try {
       const tags = [lockTag(key), lockTagOf(key.companion), lockTagOf(OURS)];
       const rows = await session.run({ text: LOOK, values: [...tags, JSON.stringify(question)] });
       const peers = rows.slice(1).map(asPeer);
       wanted = peers.filter(({ isOurs }) => isOurs).length;
-      if (answered < wanted) {
-        // The timer keeps the process alive, because a caller waits.
-        const timer = clock.startTimer(limitMs, onDone, { keepAlive: true });
-        await done;
-        timer.cancel();
-      }
+      if (answered < wanted) await pause(clock, limitMs, { keepAlive: true, signal: done.signal });
       return { key, peers, parts };
     } finally {
       this.#receivers.delete(n);
