@@ -99,7 +99,6 @@ export class Lock {
 
   /** `null`: the lock changed while this call waited, so it has to start again. */
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome | null> {
-    const nowMs = this.#context.clock.monotonicMs();
     const claim = this.find(request.id) ?? new Claim(request);
     if (waiter !== undefined) claim.waiter = waiter;
     if (claim.pending !== null) {
@@ -108,8 +107,8 @@ export class Lock {
     }
     if (claim.fence !== null) return (await this.isConfirmed(claim)) ? granted(claim.fence) : null;
 
-    claim.askedAtMs = nowMs;
-    this.#dropStale(nowMs);
+    claim.askedAtMs = this.#context.clock.monotonicMs();
+    this.#dropStale(claim.askedAtMs);
     const asking = this.#asking;
     if (asking !== null && asking.pending !== null && this.#queue.size === 0) {
       const isRefused = await asking.follow(asking.pending, signal).then(isRefusal, () => false);

@@ -151,7 +151,7 @@ export class Session {
     this.run({ text: NAME, values: [owner] }).catch(() => {});
   }
 
-  /** `locks`: how many the session has now, not counting their companions. */
+  /** `locks`: how many this process holds or waits for, not counting companions. */
   isWithinLimit(locks: number): boolean {
     return locks < this.#locksMax;
   }
