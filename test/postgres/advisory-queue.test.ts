@@ -4,6 +4,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Store } from '../../src/index.ts';
+import { virtualClock } from '../../src/testing/index.ts';
 import { EXCLUSIVE, request, SHARED } from '../../src/testing/store-case.ts';
 import { compiled } from '../support/process/compiled.ts';
 import { AdvisoryStage } from './support/advisory-stage.ts';
@@ -76,6 +77,20 @@ describe('waiters of an advisory lock', () => {
     await expect.poll(async () => (await b.claim(second)).granted).toBe(true);
     expect(await b.release(second)).toBe(true);
     await expect.poll(advisoryLocks).toBe(2);
+  });
+
+  it('a queue position whose claim is not asked for again is passed over in the end', async () => {
+    const clock = virtualClock();
+    const [a, b] = [stage.store(), stage.store({ clock })];
+    const held = request('forgotten');
+    await a.claim(held);
+    const [forgotten, next] = [request('forgotten', { wait: true }), request('forgotten', { wait: true })];
+    await b.claim(forgotten);
+    await b.claim(next);
+    await a.release(held);
+    expect((await b.claim(next)).granted).toBe(false);
+    await clock.advance(31_000);
+    expect((await b.claim(next)).granted).toBe(true);
   });
 
   it('a process that releases and asks again at once does not starve another', async () => {
