@@ -15,6 +15,8 @@ export class Claim implements ClaimRef {
   /** The revision of the last write to the key that this store knows of. */
   modRevision = 0n;
   lease: Lease;
+  /** Also those to which a request without an answer may have moved the key. */
+  readonly leases = new Set<Lease>();
   /** A request to move the key to another lease had no answer, and may still arrive. */
   mayMove = false;
   /** Woken while the claim waits. */
@@ -43,10 +45,30 @@ export class Claim implements ClaimRef {
     this.lease = lease;
   }
 
-  moveTo(lease: Lease): void {
-    this.lease.claims.delete(this);
-    this.lease = lease;
+  /** The lease counts as used from now on, so that it is not treated as empty. */
+  mayMoveTo(lease: Lease): void {
+    this.leases.add(lease);
     lease.claims.add(this);
+  }
+
+  moveTo(lease: Lease): void {
+    this.leaveAll();
+    this.lease = lease;
+    this.mayMoveTo(lease);
+  }
+
+  leave(lease: Lease): void {
+    this.leases.delete(lease);
+    lease.claims.delete(this);
+  }
+
+  leaveAll(): void {
+    for (const lease of this.leases) this.leave(lease);
+  }
+
+  /** The claim is given up although its key may exist: the key ends with its lease. */
+  giveUp(): void {
+    for (const lease of this.leases) lease.end();
   }
 
   endKeyWatch(): void {

@@ -142,10 +142,11 @@ export class Claims {
       if (outcome === null || outcome === REFUSED) this.#remove(claim);
       return outcome;
     } catch (failure) {
-      this.#remove(claim);
       const error = asUnknownIfStanding(failure, claim.revision !== 0n);
       // The key may exist or still be created: it ends with its lease, or is found by its id.
+      if (isUnknown(error)) claim.giveUp();
       if (isUnknown(error) || isLeaseGone(error)) use.lease.end();
+      this.#remove(claim);
       if (isLeaseGone(error)) return null;
       throw error;
     } finally {
@@ -275,13 +276,13 @@ export class Claims {
 
   #add(claim: Claim): void {
     this.#table.add(claim);
-    claim.lease.claims.add(claim);
+    claim.mayMoveTo(claim.lease);
     this.#sweepLater();
   }
 
   #remove(claim: Claim): void {
     this.#table.delete(claim);
-    this.#leases.forget(claim);
+    claim.leaveAll();
     this.#watch.end(claim);
     claim.endKeyWatch();
   }
@@ -295,6 +296,7 @@ export class Claims {
 
   async release(ref: ClaimRef, signal?: AbortSignal): Promise<boolean> {
     const claim = this.#table.get(ref);
+    if (claim) claim.waiter = null;
     // The deletion that follows is no eviction.
     claim?.endKeyWatch();
     try {
@@ -306,7 +308,7 @@ export class Claims {
       return isRemoved;
     } catch (error) {
       // The claim must not be extended any more. The next release finds the key by the claim's id.
-      claim?.lease.end();
+      claim?.giveUp();
       if (claim?.isEntering === false) this.#remove(claim);
       throw error;
     }
@@ -364,10 +366,17 @@ export class Claims {
   #end(claim: Claim, overMs: number): void {
     const forget = (): void => {
       // A renewal that began while the key was being removed finds the claim gone.
-      if (claim.renewals === 0) this.#remove(claim);
+      if (claim.renewals > 0) return;
+      this.#remove(claim);
+      claim.waiter?.wake();
     };
-    if (claim.lease.leftMs > 0) this.#queues.remove(claim).then(forget, () => {});
-    else if (overMs > claim.lease.ttlMs) forget();
+    // Other claims may extend a lease to which a request without an answer has moved the key.
+    const mayLiveOn = [...claim.leases].some(({ leftMs }) => leftMs > 0);
+    if (mayLiveOn) this.#queues.remove(claim).then(forget, () => {});
+    else if (overMs > claim.lease.ttlMs) {
+      claim.giveUp();
+      forget();
+    }
   }
 }
 

@@ -132,8 +132,7 @@ export class LeasePool {
   async #confirm(claim: Claim, { lease, alive }: LeaseUse, note?: string): Promise<Outcome> {
     const { key } = claim;
     const moves = lease !== claim.lease || note !== undefined || claim.mayMove;
-    // The lease counts as used from now on, so that it is not treated as empty meanwhile.
-    if (moves) lease.claims.add(claim);
+    if (moves) claim.mayMoveTo(lease);
     // The keep-alive was sent first, no later than the transaction that confirms it.
     const [answer, found] = await Promise.allSettled([
       alive,
@@ -141,17 +140,14 @@ export class LeasePool {
     ]);
     if (found.status === 'rejected') {
       claim.mayMove ||= moves && isUnknown(found.reason) && !isFull(found.reason);
+      if (!claim.mayMove && lease !== claim.lease) claim.leave(lease);
       if (!isLeaseGone(found.reason)) throw found.reason;
-      lease.claims.delete(claim);
       lease.end();
       return 'again';
     }
     const { ranges, term, succeeded } = found.value;
     const kv = ranges[0]?.kvs[0];
-    if (kv === undefined || BigInt(kv.create_revision) !== claim.revision) {
-      lease.claims.delete(claim);
-      return 'gone';
-    }
+    if (kv === undefined || BigInt(kv.create_revision) !== claim.revision) return 'gone';
     claim.modRevision = BigInt(kv.mod_revision);
     // After a move whose answer was lost, the key may be attached to either lease. An earlier
     // request may also have moved it without this note.
@@ -227,12 +223,6 @@ export class LeasePool {
       .finally(() => this.#granting.delete(needed));
     this.#granting.set(needed, granting);
     return granting;
-  }
-
-  /** The claim may be attached to two leases, when the answer to a move was lost. */
-  forget(claim: Claim): void {
-    for (const lease of [claim.lease, ...this.#open.values(), ...this.#kept.values()])
-      lease.claims.delete(claim);
   }
 
   /** Drops the leases that are not needed. */

@@ -147,8 +147,7 @@ export class Queues {
 
   /** Checks whether an exclusive claim is granted. If so, moves the claim to this lease. */
   async take(claim: Claim, lease: Lease): Promise<Look | null> {
-    // The lease counts as used from now on, so that it is not treated as empty meanwhile.
-    lease.claims.add(claim);
+    claim.mayMoveTo(lease);
     try {
       const txn = takeTxn(claim, lease.id);
       const taken = await this.#calls.writes.add({ txn, conflict: claim.key });
@@ -157,7 +156,8 @@ export class Queues {
         claim.modRevision = taken.revision;
         return { ...taken, verdict: { granted: true } };
       }
-      lease.claims.delete(claim);
+      // The client may have sent it twice, and the first attempt may have moved the key.
+      if (taken.ranges[0]?.kvs[0]?.lease !== lease.id) claim.leave(lease);
       return await this.#judgeRead(claim, taken);
     } catch (error) {
       // Without an answer the key may be on either lease. `LeasePool.extend` finds out which.

@@ -180,6 +180,34 @@ describe.concurrent('a request arrives late', () => {
     expect(await hold.release()).toBe(true);
   });
 
+  it('a hold that was moved unseen, and lost by time in an outage, does not live on with others', async () => {
+    const client = cluster.client();
+    let link: 'up' | 'loses replies' | 'down' = 'up';
+    const txn = async (request: object, options?: object): Promise<unknown> => {
+      if (link === 'down') throw new Error('14 UNAVAILABLE: the link is down');
+      const reply = await client.kv.txn(request as never, options as never);
+      if (link === 'up') return reply;
+      throw new Error('14 UNAVAILABLE: the link broke');
+    };
+    const { leaseClient, watchClient } = client;
+    const store = etcdStore({ kv: { txn }, leaseClient, watchClient });
+    atTheEnd(() => store.close());
+    const [other, lost] = [request('lives-on', { ttlMs: 60_000 }), request('unseen', { ttlMs: 2_000 })];
+    await store.claim(other);
+    await store.renew(other, { ttlMs: 60_000 });
+    expect(await store.claim(lost)).toMatchObject({ granted: true });
+    link = 'loses replies';
+    await expect(store.renew(lost, { ttlMs: 60_000 })).rejects.toMatchObject({ applied: 'unknown' });
+    link = 'down';
+    // Longer than the time for which the hold was trusted, and its lease after that.
+    await sleep(8_000);
+    link = 'up';
+    expect(await isThere('unseen')).toBe(true);
+    expect(await store.renew(other, { ttlMs: 60_000 })).toMatchObject({ held: true });
+    await eventually('the key is removed', async () => !(await isThere('unseen')));
+    expect(await store.renew(other, { ttlMs: 60_000 })).toMatchObject({ held: true });
+  });
+
   it('a claim whose reply was lost is granted when it asks again, though nothing was written', async () => {
     // This test has a cluster of its own, because every other write would raise the revision.
     const quiet = await startEtcdCluster({ members: 1 });
