@@ -156,6 +156,9 @@ describe('a queue whose notes do not fit into one answer', () => {
 });
 
 describe('while the database is full', () => {
+  const alarm = (action: 'Activate' | 'Deactivate') =>
+    direct.maintenance.alarm({ action, memberID: '0', alarm: 'Nospace' });
+
   it('holds are renewed, also new ones, and a release hands the lock off', async () => {
     // The client stops asking a host after three refusals, so the member is named three times.
     const host = `http://${cluster.addresses[0]}`;
@@ -166,8 +169,6 @@ describe('while the database is full', () => {
     await store.renew({ name: 'full', id: 'a#1' }, term);
     await store.claim(request('filled', 'b#1'));
     await store.claim(request('filled', 'c#1', { ttlMs: 5_000 }));
-    const alarm = (action: 'Activate' | 'Deactivate') =>
-      direct.maintenance.alarm({ action, memberID: '0', alarm: 'Nospace' });
     await alarm('Activate');
     try {
       await expect(cluster.client().put('more').value('than there is room for')).rejects.toThrow(
@@ -177,6 +178,29 @@ describe('while the database is full', () => {
       expect(await store.renew({ name: 'filled', id: 'b#1' }, term)).toMatchObject({ held: true });
       expect(await store.release({ name: 'filled', id: 'b#1' })).toBe(true);
       expect(await store.claim(request('filled', 'c#1', { ttlMs: 5_000 }))).toMatchObject({ granted: true });
+    } finally {
+      await alarm('Deactivate');
+    }
+  });
+
+  it('a waiter with a long TTL that is woken gets the lock', async () => {
+    const host = `http://${cluster.addresses[0]}`;
+    const store = etcdStore(cluster.client({ hosts: Array.from({ length: 12 }, () => host) }));
+    atTheEnd(() => store.close());
+    const [holder, waiter] = [request('long-full', 'a#1'), request('long-full', 'b#1', { ttlMs: 30_000 })];
+    await store.claim(holder);
+    let isWoken = false;
+    const wake = (): void => {
+      isWoken = true;
+    };
+    expect(await store.claim(waiter, undefined, { wake })).toMatchObject({ granted: false });
+    await alarm('Activate');
+    try {
+      isWoken = false;
+      expect(await store.release(holder)).toBe(true);
+      await eventually('the waiter is woken', () => isWoken);
+      expect(await store.claim(waiter, undefined, { wake })).toMatchObject({ granted: true });
+      expect(await store.renew(waiter, { ttlMs: 30_000 })).toMatchObject({ held: true });
     } finally {
       await alarm('Deactivate');
     }

@@ -16,7 +16,7 @@ import { ClaimMap, claimKey } from '../shared/claim-map.ts';
 import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
 import type { Calls } from './calls.ts';
 import { Claim } from './claim.ts';
-import { isLeaseGone } from './failure.ts';
+import { isFull, isLeaseGone } from './failure.ts';
 import type { Keys } from './key.ts';
 import { type Lease, unknownLease } from './lease.ts';
 import { holdTime, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
@@ -176,14 +176,12 @@ export class Claims {
     const { request, sent } = ask;
     const { seconds } = holdTime(request.ttlMs, request.mode);
     const takes = claim.isNext && claim.lease.seconds !== seconds && claim.mode.kind === 'exclusive';
-    const extends_ = !takes && isStale(claim, request, sent);
-    const [extended, looked] = await Promise.allSettled([
-      extends_ ? this.#extendWaiting(claim, request) : true,
-      takes ? this.#take(claim, request) : this.#queues.look(claim),
-    ]);
-    if (looked.status === 'rejected') throw looked.reason;
-    const look = looked.value;
-    if (look === null || (extended.status === 'fulfilled' && !extended.value)) return null;
+    const mustExtend = !takes && isStale(claim, request, sent);
+    // After a failure the claim lives as long as it did before.
+    const extended = mustExtend ? this.#extendWaiting(claim, request).catch(() => true) : true;
+    const looked = takes ? this.#take(claim, request) : this.#queues.look(claim);
+    const look = await looked.finally(() => extended);
+    if (look === null || !(await extended)) return null;
     const tooLow = checkFence(look.revision + 1n, request.fenceAbove, 'The next etcd revision');
     if (tooLow !== null) throw tooLow;
     if (!look.verdict.granted && request.wait) {
@@ -206,10 +204,16 @@ export class Claims {
 
   /** For a claim that is probably next: moves it to the lease of a hold if it is granted. */
   async #take(claim: Claim, { ttlMs, mode }: ClaimRequest): Promise<Look | null> {
-    const use = await this.#leases.forClaim(holdTime(ttlMs, mode));
-    const look = await this.#queues.take(claim, use.lease);
-    if (look !== null && claim.lease === use.lease) await confirm(use, look.term);
-    return look;
+    try {
+      const use = await this.#leases.forClaim(holdTime(ttlMs, mode));
+      const look = await this.#queues.take(claim, use.lease);
+      if (look !== null && claim.lease === use.lease) await confirm(use, look.term);
+      return look;
+    } catch (error) {
+      // A full database refuses the lease, or the move. The claim can hold on its present lease.
+      if (!isFull(error)) throw error;
+      return await this.#queues.look(claim);
+    }
   }
 
   #grant(claim: Claim, sent: Instant): ClaimOutcome {
