@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../src/index.ts';
+import type { Store } from '../../src/store/store.ts';
 import { openEtcd } from '../../src/stores/etcd/open.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type EtcdCluster, startEtcdCluster } from '../support/servers/etcd.ts';
-import { later } from '../support/waiting/eventually.ts';
+import { later, until } from '../support/waiting/eventually.ts';
 import { renewed } from '../support/waiting/renewed.ts';
 import { type Certificates, makeCertificates, makeSigningKeys } from './support/certificates.ts';
 
@@ -80,6 +82,49 @@ describe('a cluster with users', () => {
     const locks = await open(`${url('me:p%40ss')}?prefix=elsewhere/`);
     await expect(locks.mutex('x').tryAcquire()).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
   });
+});
+
+describe('a cluster with users that is started again', () => {
+  it('row 54: has forgotten all tokens, and a waiter is still woken', async () => {
+    // A simple token is known to its member only, and only as long as that runs.
+    const cluster = await startEtcdCluster({ members: 1, args: ['--bcrypt-cost', '4'] });
+    clusters.push(cluster);
+    await cluster.etcdctl('user', 'add', 'root:root');
+    await cluster.etcdctl('user', 'grant-role', 'root', 'root');
+    await cluster.etcdctl('auth', 'enable');
+    const stores = await Promise.all([1, 2].map(() => openEtcd(`etcd://root:root@${cluster.addresses[0]}`)));
+    const [others, store] = stores as [Store, Store];
+    atTheEnd(() => Promise.all(stores.map((each) => each.close())));
+    const [holder, waiter] = [request('restarted'), request('restarted', { wait: true })];
+    await others.claim(holder);
+    let wakeUps = 0;
+    const wake = (): void => {
+      wakeUps += 1;
+    };
+    const ask = async (): Promise<boolean> => (await store.claim(waiter, undefined, { wake })).granted;
+    expect(await ask()).toBe(false);
+    const [member] = cluster.members;
+    member?.server.kill('SIGKILL');
+    await member?.server.exited();
+    await member?.server.start();
+    // Whatever the restart does to leases and watches is over when no more wake-ups come.
+    let quietSinceMs = performance.now();
+    await until(
+      'the waiter never stops being woken',
+      async () => {
+        const before = wakeUps;
+        expect(await ask().catch(() => false)).toBe(false);
+        await sleep(500);
+        if (wakeUps !== before) quietSinceMs = performance.now();
+        return performance.now() - quietSinceMs > 6_000;
+      },
+      60_000,
+    );
+    const before = wakeUps;
+    expect(await others.release(holder)).toBe(true);
+    await until('the waiter is not woken', () => wakeUps > before);
+    expect(await ask()).toBe(true);
+  }, 120_000);
 });
 
 describe('a cluster behind TLS', () => {

@@ -9,7 +9,7 @@ import { startOneMember } from './support/one-member.ts';
 /**
  * A note that changes, such as that of a `once` that is done, concerns every waiter of the lock.
  */
-const { cluster, atTheEnd } = await startOneMember();
+const { cluster, direct, atTheEnd } = await startOneMember();
 
 function open(): Store {
   const store = etcdStore(cluster.client());
@@ -56,6 +56,22 @@ describe.concurrent('a renewal', () => {
       await holder.renew(note);
       await eventually('all are woken', () => waiters.every(({ wakeUps }, n) => wakeUps > (before[n] ?? 0)));
     }
+  });
+
+  it('that changes the note wakes a waiter once, and not again when its announcement is gone', async () => {
+    const [first, second] = [open(), open()];
+    const holder = new Caller(first, 'once', 'holder#1');
+    const waiter = new Caller(second, 'once', 'waiter#1');
+    expect((await holder.claim()).granted).toBe(true);
+    expect((await waiter.claim()).granted).toBe(false);
+    const announced = async (): Promise<boolean> =>
+      (await direct.getAll().prefix('holdfast/\u0001once').keys()).length > 0;
+    await holder.renew('one');
+    await eventually('the announcement is gone', async () => !(await announced()));
+    // The events of one key come in order.
+    await holder.renew('two');
+    await eventually('it is woken by the second change', () => waiter.wakeUps >= 2);
+    expect(waiter.wakeUps).toBe(2);
   });
 
   it('that leaves the note alone, or is of another lock, wakes no waiter', async () => {

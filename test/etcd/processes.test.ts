@@ -33,6 +33,16 @@ const subject: SessionSubject = {
 
 describe.concurrent('a process that holds a lock of etcd', () => itEndsWithItsProcess(subject));
 
+it('a process that holds a lock for which it had to wait is not kept alive by its hold', async () => {
+  const locks = open();
+  const first = await locks.mutex('waited').acquire();
+  const { output, ended } = startTaker(subject, 'waited', 'leave', 60_000);
+  await eventually('the process waits', async () => (await locks.inspect('waited')).waiters.length === 1);
+  await first.release();
+  expect(await ended).toEqual({ code: 0, signal: null });
+  expect(output[0]).toMatch(/^held /);
+});
+
 let fronts = 0;
 /**
  * For how many milliseconds the first waiter delays the next after its process gets this signal.

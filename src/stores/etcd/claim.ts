@@ -1,8 +1,8 @@
 import type { ClaimRef, Mode, Waiter } from '../../store/store.ts';
 import type { Instant } from '../../store/validity.ts';
-import type { Watching } from '../shared/ahead-watch.ts';
 import type { LockKeys } from './key.ts';
 import type { Lease } from './lease.ts';
+import type { HubWatching } from './watch-hub.ts';
 
 export class Claim implements ClaimRef {
   readonly name: string;
@@ -21,8 +21,8 @@ export class Claim implements ClaimRef {
   mayMove = false;
   /** Woken while the claim waits. */
   waiter: Waiter | null = null;
-  /** Sees the deletion of the key. A claim that had to wait keeps this watch while it is held. */
-  keyWatch: Watching | null = null;
+  /** Sees the deletion of the key, also while the claim is held if it had to wait. */
+  keyWatch: HubWatching | null = null;
   isGranted = false;
   /** When this store learned that the claim is granted, by the monotonic clock; `null`: not known. */
   grantedAtMs: number | null = null;

@@ -19,7 +19,7 @@ import { Claim } from './claim.ts';
 import { isFull, isLeaseGone } from './failure.ts';
 import type { Keys } from './key.ts';
 import { type Lease, unknownLease } from './lease.ts';
-import { holdTime, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
+import { confirm, holdTime, isStale, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
 import type { Enqueued, Look, Queues, Verdict } from './queues.ts';
 
 /** How soon a waiter asks again while a watch wakes it, and while there is no watch. */
@@ -382,21 +382,6 @@ export class Claims {
       forget();
     }
   }
-}
-
-/**
- * True when the lease has less left than a hold needs, or than a waiter needs until it asks again.
- * A waiter's lease is extended, so it is never one that new holds share.
- */
-function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent: Instant): boolean {
-  const { seconds, leastMs } = holdTime(ttlMs, mode);
-  const neededMs = seconds === lease.seconds ? leastMs : (lease.ttlMs * 2) / 3;
-  return mayMove || lease.state !== 'kept' || lease.validForMs(sent) < neededMs;
-}
-
-/** A keep-alive may have travelled beside the claim. Without an answer it does not count. */
-async function confirm({ lease, alive }: LeaseUse, term: number): Promise<void> {
-  lease.confirm((await alive?.catch(() => null)) ?? null, term);
 }
 
 function notSent(cause: unknown): StoreError {

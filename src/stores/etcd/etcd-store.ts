@@ -104,7 +104,7 @@ export class EtcdStore implements Store {
   async watch(target: WatchTarget, onChange: () => void): Promise<AsyncDisposable> {
     this.#assertOpen();
     const { from: key, end: range_end } = this.#keys.lock(target.name);
-    const watching = this.#hub.add({ key, range_end, from: 0n, puts: true }, onChange);
+    const watching = this.#hub.add({ key, range_end, from: 0n, filters: [] }, onChange);
     await watching.armed;
     return { [Symbol.asyncDispose]: async () => watching.cancel() };
   }

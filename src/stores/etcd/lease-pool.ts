@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { StoreError } from '../../errors.ts';
-import type { Mode, RenewChange } from '../../store/store.ts';
-import { instant } from '../../store/validity.ts';
+import type { ClaimRequest, Mode, RenewChange } from '../../store/store.ts';
+import { type Instant, instant } from '../../store/validity.ts';
 import { isUnknown } from '../../util/error-code.ts';
 import type { Alive, Calls, TxnResult } from './calls.ts';
 import type { Claim } from './claim.ts';
@@ -264,6 +264,21 @@ export function leaseTime(ttlMs: number, isWhole = false): LeaseTime {
 /** For a hold that was not renewed yet. The permits of a rate limit never are. */
 export function holdTime(ttlMs: number, mode: Mode): LeaseTime {
   return leaseTime(ttlMs, mode.kind === 'permits');
+}
+
+/**
+ * True when the lease has less left than a hold needs, or than a waiter needs until it asks again.
+ * A waiter's lease is extended, so it is never one that new holds share.
+ */
+export function isStale({ lease, mayMove }: Claim, { ttlMs, mode }: ClaimRequest, sent: Instant): boolean {
+  const { seconds, leastMs } = holdTime(ttlMs, mode);
+  const neededMs = seconds === lease.seconds ? leastMs : (lease.ttlMs * 2) / 3;
+  return mayMove || lease.state !== 'kept' || lease.validForMs(sent) < neededMs;
+}
+
+/** A keep-alive may have travelled beside the claim. Without an answer it does not count. */
+export async function confirm({ lease, alive }: LeaseUse, term: number): Promise<void> {
+  lease.confirm((await alive?.catch(() => null)) ?? null, term);
 }
 
 /** The time limit of one attempt at one member. Several attempts must fit into the time of a lease. */

@@ -6,14 +6,19 @@ import { type ConnectionEvents, type SubscribedConnection, Subscription } from '
 import type { Calls } from './calls.ts';
 import type { Claim } from './claim.ts';
 import type { Stream, WatchReply } from './client.ts';
+import { isDenied } from './failure.ts';
 
 interface WatchRange {
   readonly key: Buffer;
   readonly range_end?: Buffer;
   /** The first revision whose changes are reported; 0: from now on. */
   from: bigint;
-  /** Also reports keys that are created or changed, not only those that are deleted. */
-  readonly puts: boolean;
+  readonly filters: readonly ('Noput' | 'Nodelete')[];
+}
+
+export interface HubWatching extends Watching {
+  /** The changes may be reported late: the stream stays open only while others want it. */
+  rest(): void;
 }
 
 /** A stream without a first answer is given up after this time. */
@@ -25,6 +30,8 @@ interface Entry extends WatchRange {
   readonly fire: () => void;
   watchId: string | null;
   isArmed: boolean;
+  /** etcd has refused the last request to create it. */
+  isRefused: boolean;
   /** These settle the promise that the server watches. */
   arm: () => void;
   fail: (error: Error) => void;
@@ -40,6 +47,8 @@ export class WatchHub {
   readonly #clock: Clock;
   readonly #subscription: Subscription<WatchReply>;
   readonly #entries = new Set<Entry>();
+  /** Those for which the stream is opened, and kept open. */
+  readonly #wanted = new Set<Entry>();
   /** Watches whose creation was requested. The answers come in the same order. */
   #creating: Entry[] = [];
   readonly #byId = new Map<string, Entry>();
@@ -53,22 +62,24 @@ export class WatchHub {
       clock,
       open: (events) => this.#open(events),
       idleMs: IDLE_MS,
-      isWanted: () => this.#entries.size > 0,
+      isWanted: () => this.#wanted.size > 0,
       onMessage: (reply) => this.#onReply(reply),
     });
   }
 
-  add(range: WatchRange, fire: () => void): Watching {
-    const entry: Entry = { ...range, fire, watchId: null, isArmed: false, arm: () => {}, fail: () => {} };
+  add(range: WatchRange, fire: () => void): HubWatching {
+    const [arm, fail] = [(): void => {}, (): void => {}];
+    const entry: Entry = { ...range, fire, watchId: null, isArmed: false, isRefused: false, arm, fail };
     const armed = new Promise<void>((resolve, reject) => {
       entry.arm = resolve;
       entry.fail = reject;
     });
     armed.catch(() => {});
     this.#entries.add(entry);
+    this.#wanted.add(entry);
     if (this.#stream !== null) this.#create(entry);
     else void this.#subscription.start();
-    return { armed, cancel: () => this.#cancel(entry) };
+    return { armed, cancel: () => this.#cancel(entry), rest: () => this.#rest(entry) };
   }
 
   close(): void {
@@ -115,8 +126,7 @@ export class WatchHub {
 
   #create(entry: Entry): void {
     this.#creating.push(entry);
-    const { key, range_end, from, puts } = entry;
-    const filters = puts ? [] : ['Noput'];
+    const { key, range_end, from, filters } = entry;
     this.#stream?.write({ create_request: { key, range_end, start_revision: String(from), filters } });
   }
 
@@ -126,7 +136,8 @@ export class WatchHub {
     else if (reply.events.length > 0) {
       const entry = this.#byId.get(reply.watch_id);
       if (entry === undefined) return;
-      entry.from = BigInt(reply.header.revision) + 1n;
+      // Not from the next revision on: before the first change, newer servers answer no heartbeat.
+      entry.from = BigInt(reply.header.revision);
       entry.fire();
     }
   }
@@ -135,19 +146,39 @@ export class WatchHub {
     const entry = this.#creating.shift();
     if (entry === undefined) return;
     if (reply.canceled) {
-      entry.fail(new StoreError('etcd does not let this user watch', { applied: 'no' }));
-      this.#cancel(entry);
+      this.#onRefused(entry);
       return;
     }
+    entry.isRefused = false;
     entry.watchId = reply.watch_id;
     if (!this.#entries.has(entry)) {
       this.#stream?.write({ cancel_request: { watch_id: reply.watch_id } });
       return;
     }
     this.#byId.set(reply.watch_id, entry);
-    if (entry.isArmed) entry.fire();
+    // A watch that rests has seen no change yet, so none is missed by starting again from `from`.
+    if (entry.isArmed && (this.#wanted.has(entry) || entry.from === 0n)) entry.fire();
     entry.isArmed = true;
     entry.arm();
+  }
+
+  /** With each watch etcd checks the token of the stream, which may have expired. */
+  #onRefused(entry: Entry): void {
+    if (entry.isRefused) {
+      this.#fail(entry);
+      return;
+    }
+    entry.isRefused = true;
+    const end = this.#endStream;
+    // For this call the client gets a new token if it needs one, and the next stream uses it.
+    const read = this.#calls.reads.add({ ranges: [{ key: entry.key, keys_only: true }] });
+    read.then(end, (error: unknown) => (isDenied(error) ? this.#fail(entry) : end()));
+  }
+
+  #fail(entry: Entry): void {
+    entry.fail(new StoreError('etcd refused the watch', { applied: 'no' }));
+    this.#cancel(entry);
+    if (entry.isArmed) entry.fire();
   }
 
   #onCanceled(reply: WatchReply): void {
@@ -163,10 +194,14 @@ export class WatchHub {
 
   #cancel(entry: Entry): void {
     if (!this.#entries.delete(entry)) return;
+    this.#rest(entry);
     entry.arm();
     if (entry.watchId !== null && this.#byId.delete(entry.watchId))
       this.#stream?.write({ cancel_request: { watch_id: entry.watchId } });
-    if (this.#entries.size === 0) this.#subscription.onUnwanted();
+  }
+
+  #rest(entry: Entry): void {
+    if (this.#wanted.delete(entry) && this.#wanted.size === 0) this.#subscription.onUnwanted();
   }
 }
 
@@ -181,7 +216,8 @@ export function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): 
   const noteWatches = new Map<string, Watching>();
   const watchNotes = ({ lock: { path, note: key }, revision }: Claim, fire: () => void): (() => void) => {
     if (!notes.has(path)) {
-      const watched = { key, from: revision + 1n, puts: true };
+      // The deletion of the announcement is no change of a note.
+      const watched = { key, from: revision, filters: ['Nodelete'] } as const;
       noteWatches.set(
         path,
         hub.add(watched, () => notes.call(path)),
@@ -194,16 +230,18 @@ export function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): 
       noteWatches.delete(path);
     };
   };
-  const deleted = (key: Buffer, from: bigint, fire: () => void): Watching =>
-    hub.add({ key, from, puts: false }, fire);
+  const deleted = (key: Buffer, from: bigint, fire: () => void): HubWatching =>
+    hub.add({ key, from, filters: ['Noput'] }, fire);
   return {
     own: (claim, fire) => {
       const onDeleted = (): void => (claim.isGranted ? onEvicted(claim) : fire());
-      claim.keyWatch ??= deleted(claim.key, claim.revision + 1n, onDeleted);
+      claim.keyWatch ??= deleted(claim.key, claim.revision, onDeleted);
       const stopNotes = watchNotes(claim, fire);
       const cancel = (): void => {
         stopNotes();
-        if (!claim.isGranted) claim.endKeyWatch();
+        // The watch of a hold does not keep the process alive.
+        if (claim.isGranted) claim.keyWatch?.rest();
+        else claim.endKeyWatch();
       };
       // A waiter also polls, so that a refused watch of the notes does not matter.
       return { armed: claim.keyWatch.armed, cancel };
@@ -215,7 +253,7 @@ export function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): 
         fire();
       }),
     queue: ({ lock }, since, fire) =>
-      hub.add({ key: lock.from, range_end: lock.end, from: since, puts: false }, fire),
+      hub.add({ key: lock.from, range_end: lock.end, from: since, filters: ['Noput'] }, fire),
     queueOf: ({ lock }) => lock.path,
     isAhead: (a, b) => a.revision < b.revision,
   };

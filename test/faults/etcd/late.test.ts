@@ -180,7 +180,7 @@ describe.concurrent('a request arrives late', () => {
     expect(await hold.release()).toBe(true);
   });
 
-  it('a hold that was moved unseen, and lost by time in an outage, does not live on with others', async () => {
+  it('a hold that was moved unseen and lost by time in an outage does not live on', async () => {
     const client = cluster.client();
     let link: 'up' | 'loses replies' | 'down' = 'up';
     const txn = async (request: object, options?: object): Promise<unknown> => {
