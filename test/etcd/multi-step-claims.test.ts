@@ -134,6 +134,30 @@ describe.concurrent('a claim of several transactions', () => {
   });
 });
 
+describe.concurrent('a claim that waits while another of its lock is sent', () => {
+  for (const wait of [true, false])
+    it(`is given up at once, as not sent (wait: ${wait})`, async () => {
+      const name = `turns-${wait}`;
+      let answer = (): void => {};
+      const silence = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      const store = open((n) => (n === 1 ? silence : undefined));
+      const first = later(store.claim(request(name, 'a#1')));
+      const controllers = [1, 2, 3].map(() => new AbortController());
+      const [second, third, last] = controllers.map(({ signal }, n) =>
+        later(store.claim(request(name, `b#${n}`, { wait }), signal)),
+      );
+      for (const controller of controllers.slice(0, 2)) controller.abort();
+      await expect(second).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+      await expect(third).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+      answer();
+      expect(await first).toMatchObject({ granted: true });
+      expect(await last).toMatchObject({ granted: false });
+      expect(await queueLength(name)).toBe(wait ? 2 : 1);
+    });
+});
+
 describe('a queue whose notes do not fit into one answer', () => {
   it('is read in parts, and other requests do not fail', async () => {
     const value = Buffer.alloc(4_000, 'n');

@@ -16,7 +16,7 @@ import { ClaimMap, claimKey } from '../shared/claim-map.ts';
 import { asUnknownIfStanding, checkFence } from '../shared/claim-order.ts';
 import type { Calls } from './calls.ts';
 import { Claim } from './claim.ts';
-import { isFull, isLeaseGone } from './failure.ts';
+import { isFull, isLeaseGone, notSent, unlessAborted } from './failure.ts';
 import type { Keys } from './key.ts';
 import { type Lease, unknownLease } from './lease.ts';
 import { confirm, holdTime, isStale, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
@@ -28,7 +28,7 @@ const POLL_MS = 1_000;
 /** For how long a watched claim stays in the queue although its caller does not ask again. */
 const KEEP_MS = 3 * ASK_AGAIN_MS;
 const SWEEP_MS = 1_000;
-/** How often a claim is made, because its lease had ended or its key was deleted at once. */
+/** How many times a claim is made if its lease has ended or its key is deleted at once. */
 const TRIES = 3;
 /** How long the announcement of a changed note stays in etcd. */
 const NOTE_MS = 1_000;
@@ -58,7 +58,10 @@ export class Claims {
    * that are sent at the same time could reach the server in any order.
    */
   readonly #entries = new Turns();
-  /** By lock: the attempt without a wait whose turn has not begun. Resolves to whether it was answered. */
+  /**
+   * By lock: the attempt without a wait whose turn has not begun. Resolves to whether it was
+   * answered.
+   */
   readonly #nextTries = new Map<string, Promise<boolean>>();
   /** A claim that is in the queue asks again with one request at a time. */
   readonly #asks = new Turns();
@@ -76,14 +79,14 @@ export class Claims {
 
   async claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
     const ask: Ask = { request, signal, waiter: waiter ?? null, sent: instant(this.#clock) };
-    const known = await this.#askAgain(ask);
+    const known = await this.#askIfKnown(ask);
     if (known !== null) return known;
     const { name } = request;
     const isTry = !request.wait && request.mode.kind === 'exclusive';
     // Once that attempt is answered, the lock was held at some time since this call: by its claim,
     // or by another one. So any number of simultaneous attempts costs two round trips.
     for (let next = this.#nextTries.get(name); isTry && next; next = this.#nextTries.get(name))
-      if (await next) return (await this.#askAgain(ask)) ?? REFUSED;
+      if (await unlessAborted(next, signal)) return (await this.#askIfKnown(ask)) ?? REFUSED;
     const isNext = isTry && this.#entries.has(name);
     const answer = this.#claimInTurn(ask, isNext);
     const isAnswered = answer.then(
@@ -95,24 +98,30 @@ export class Claims {
   }
 
   async #claimInTurn(ask: Ask, isNext: boolean): Promise<ClaimOutcome> {
-    const turn = this.#entries.begin(ask.request.name);
-    const endTurn = turn instanceof Promise ? await turn : turn;
+    const { name } = ask.request;
+    const turn = this.#entries.begin(name);
     try {
-      if (isNext) this.#nextTries.delete(ask.request.name);
+      if (turn instanceof Promise)
+        await unlessAborted(turn, ask.signal).finally(() => isNext && this.#nextTries.delete(name));
       for (let tries = 0; tries < TRIES; tries += 1) {
         if (ask.signal?.aborted === true) throw notSent(ask.signal.reason);
         // An earlier request by the same id may have entered the queue meanwhile.
-        const outcome = (await this.#askAgain(ask)) ?? (await this.#enter(ask));
+        const outcome = (await this.#askIfKnown(ask)) ?? (await this.#makeClaim(ask));
         if (outcome !== null) return outcome;
       }
     } finally {
-      endTurn();
+      // Of a call that was given up the turn may still have to come.
+      if (turn instanceof Promise) void turn.then((end) => end());
+      else turn();
     }
-    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
+    throw new StoreError(
+      'The claim could not be made: its lease had ended or its key was deleted each time',
+      { applied: 'unknown' },
+    );
   }
 
   /** `null`: this store knows of no such claim. */
-  async #askAgain(ask: Ask): Promise<ClaimOutcome | null> {
+  async #askIfKnown(ask: Ask): Promise<ClaimOutcome | null> {
     if (this.#table.get(ask.request) === undefined) return null;
     return await this.#asks.run(claimKey(ask.request), async () => {
       const claim = this.#table.get(ask.request);
@@ -125,7 +134,7 @@ export class Claims {
   }
 
   /** Makes a new claim. `null`: its lease had ended, or its key was deleted at once. Try again. */
-  async #enter(ask: Ask): Promise<ClaimOutcome | null> {
+  async #makeClaim(ask: Ask): Promise<ClaimOutcome | null> {
     const { request, signal, waiter, sent } = ask;
     const use = await this.#leases.forClaim(holdTime(request.ttlMs, request.mode)).catch((error: unknown) => {
       throw notSent(error);
@@ -382,9 +391,4 @@ export class Claims {
       forget();
     }
   }
-}
-
-function notSent(cause: unknown): StoreError {
-  const message = cause instanceof StoreError ? cause.message : 'The claim was not sent in time';
-  return new StoreError(message, { cause, applied: 'no' });
 }

@@ -1,4 +1,5 @@
 import { ClosedError, StoreError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import { errorText } from '../../util/error-text.ts';
 
 /** gRPC codes with which a member refuses a request without applying any of it. */
@@ -25,6 +26,22 @@ export function asStoreError(what: string, error: unknown, attempts: number, cau
   return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
 }
 
+/** `cause`: why the call was given up before its claim was sent. */
+export function notSent(cause: unknown): StoreError {
+  const message = cause instanceof StoreError ? cause.message : 'The claim was not sent in time';
+  return new StoreError(message, { cause, applied: 'no' });
+}
+
+/** Rejects as soon as the call is given up, when nothing was sent yet. */
+export function unlessAborted<T>(awaited: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(notSent(signal?.reason));
+    const stop = onAbort(signal, giveUp);
+    if (signal?.aborted === true) giveUp();
+    void awaited.then(resolve, reject).finally(stop);
+  });
+}
+
 /**
  * True when the login failed, or the circuit breaker of every member is open. Other errors prove
  * nothing, because a client may not read the deadline for every attempt.
@@ -45,5 +62,8 @@ export const isLeaseGone = (error: unknown): boolean => says(error, 'requested l
 
 export const isDenied = (error: unknown): boolean => says(error, 'permission denied');
 
-/** The space quota is used up: etcd refuses every put, but leases, reads and deletions work. */
+/**
+ * The space quota is used up: etcd refuses every put and every new lease. Keep-alives, reads and
+ * deletions work.
+ */
 export const isFull = (error: unknown): boolean => says(error, 'database space exceeded');
