@@ -29,9 +29,9 @@ const CALL_MS = 4_500;
 const READS_MAX = 40;
 const WRITES_MAX = 64;
 /** How many keys are read at once. With the longest names and notes they fit into 4 MB. */
-export const PAGE = 500;
+export const PAGE_KEYS = 500;
 /** Answers with more keys do not share a transaction, because its whole answer must fit too. */
-const SHORT = 16;
+const SHORT_KEYS = 16;
 
 /** The answer to a keep-alive. It counts once a transaction confirms it (`Lease.confirm`). */
 export interface Alive {
@@ -89,7 +89,7 @@ export class Calls {
   /** Transactions that only read cost the cluster no write. */
   readonly reads: Batch<Read, TxnResult>;
   readonly writes: Batch<Write, TxnResult>;
-  /** Why a call last failed. The client's circuit breaker, once open, does not repeat the reason. */
+  /** Why a call last failed. The client's circuit breaker, once open, does not repeat it. */
   #lastError: unknown = null;
 
   constructor(client: EtcdClient, clock: Clock) {
@@ -143,19 +143,23 @@ export class Calls {
     const attemptMs = Math.min(...ops.map((op) => op.attemptMs ?? ATTEMPT_MS));
     const isWanted = (): boolean => ops.some(({ signal }) => signal?.aborted !== true);
     const attempts = new Attempts('A transaction', this.#clock, attemptMs, isWanted);
-    const reply = await this.#run<TxnReply>(attempts, (options) => this.#client.kv.txn(request, options));
-    return { reply, attempts: attempts.count };
+    try {
+      const reply = (await this.#client.kv.txn(request, attempts.options)) as TxnReply;
+      return { reply, attempts: attempts.count };
+    } catch (error) {
+      throw this.#failureOf(attempts, error);
+    }
   }
 
   /** All keys of a range, in order, page by page. One that is created meanwhile may be missing. */
   async *keys(from: Buffer, end: Buffer, keysOnly: boolean): AsyncIterable<KeyValue> {
     for (let key = from; ; ) {
-      const range = { key, range_end: end, limit: PAGE, keys_only: keysOnly };
+      const range = { key, range_end: end, limit: PAGE_KEYS, keys_only: keysOnly };
       const { ranges } = await this.reads.add({ ranges: [range] });
       const kvs = ranges[0]?.kvs ?? [];
       yield* kvs;
       const last = kvs.at(-1);
-      if (last === undefined || kvs.length < PAGE) return;
+      if (last === undefined || kvs.length < PAGE_KEYS) return;
       key = Buffer.concat([last.key, Buffer.from([0])]);
     }
   }
@@ -185,21 +189,14 @@ export class Calls {
 
   /** The state of one member, and not always of the same. */
   async status(): Promise<StatusReply> {
-    return await this.#run('A status query', async (options) => {
-      const { maintenance } = this.#client as DiagnosedClient;
-      if (maintenance === undefined) throw new Error('the client cannot ask for it');
-      return await maintenance.status(options);
-    });
+    return await this.#run('A status query', (options) =>
+      (this.#client as DiagnosedClient).maintenance.status(options),
+    );
   }
 
   async members(): Promise<readonly Member[]> {
-    const { members } = await this.#run<{ members: readonly Member[] }>(
-      'A list of the members',
-      async (options) => {
-        const { cluster } = this.#client as DiagnosedClient;
-        if (cluster === undefined) throw new Error('the client cannot ask for it');
-        return await cluster.memberList({}, options);
-      },
+    const { members } = await this.#run<{ members: readonly Member[] }>('A list of the members', (options) =>
+      (this.#client as DiagnosedClient).cluster.memberList({}, options),
     );
     return members;
   }
@@ -243,14 +240,21 @@ export class Calls {
   }
 
   /** Each reply has the type that the client library documents. */
-  async #run<Reply>(what: string | Attempts, send: (options: object) => Promise<unknown>): Promise<Reply> {
-    const attempts = typeof what === 'string' ? new Attempts(what, this.#clock, ATTEMPT_MS) : what;
+  async #run<Reply>(what: string, send: (options: object) => Promise<unknown>): Promise<Reply> {
+    const attempts = new Attempts(what, this.#clock, ATTEMPT_MS);
     try {
       return (await send(attempts.options)) as Reply;
     } catch (error) {
-      if (!isBreakerOpen(error)) this.#lastError = error;
-      throw asStoreError(attempts.what, error, attempts.count, this.#lastError ?? error);
+      throw this.#failureOf(attempts, error);
     }
+  }
+
+  #failureOf({ what, count }: Attempts, error: unknown): StoreError {
+    const isOpen = isBreakerOpen(error);
+    const failure = asStoreError(what, error, count, isOpen ? (this.#lastError ?? error) : error);
+    // A refusal that is definite has opened no breaker.
+    if (!isOpen && failure.applied !== 'no') this.#lastError = error;
+    return failure;
   }
 }
 
@@ -292,7 +296,7 @@ class Attempts {
   }
 }
 
-const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT;
+const isLong = ({ limit = 1 }: RangeRequest): boolean => limit > SHORT_KEYS;
 
 const readsLong = (op: RequestOp): boolean => 'request_range' in op && isLong(op.request_range);
 

@@ -20,7 +20,7 @@ import { isFull, isLeaseGone, notSent, unlessAborted } from './failure.ts';
 import type { Keys } from './key.ts';
 import { type Lease, unknownLease } from './lease.ts';
 import { confirm, holdTime, isStale, LeasePool, type LeaseUse, leaseTime } from './lease-pool.ts';
-import type { Enqueued, Look, Queues, Verdict } from './queues.ts';
+import type { Enqueued, Look, Queues, Standing } from './queues.ts';
 
 /** How soon a waiter asks again while a watch wakes it, and while there is no watch. */
 const ASK_AGAIN_MS = 10_000;
@@ -168,8 +168,8 @@ export class Claims {
     if (entered === 'refused') return REFUSED;
     if (entered === 'existed') return await this.#askInQueue(claim, ask);
     await confirm(use, entered.term);
-    if (entered.verdict.granted) return this.#grant(claim, sent);
-    this.#watchAhead(claim, entered.verdict, entered.revision);
+    if (entered.standing.granted) return this.#grant(claim, sent);
+    this.#watchAhead(claim, entered.standing, entered.revision);
     return (await this.#extendWaiting(claim, request)) ? this.#refuse(claim, sent) : null;
   }
 
@@ -193,11 +193,11 @@ export class Claims {
     if (look === null || !(await extended)) return null;
     const tooLow = checkFence(look.revision + 1n, request.fenceAbove, 'The next etcd revision');
     if (tooLow !== null) throw tooLow;
-    if (!look.verdict.granted && request.wait) {
-      this.#watchAhead(claim, look.verdict, look.revision);
+    if (!look.standing.granted && request.wait) {
+      this.#watchAhead(claim, look.standing, look.revision);
       return this.#refuse(claim, sent);
     }
-    if (!look.verdict.granted) {
+    if (!look.standing.granted) {
       await this.#queues.withdraw(claim);
       return REFUSED;
     }
@@ -237,9 +237,9 @@ export class Claims {
   }
 
   /** To be called before a refusal: every change after `revision` then wakes the waiter. */
-  #watchAhead(claim: Claim, verdict: Verdict & { granted: false }, revision: bigint): void {
+  #watchAhead(claim: Claim, standing: Standing & { granted: false }, revision: bigint): void {
     claim.isNext = false;
-    void this.#watch.arm(claim, verdict.behind, revision);
+    void this.#watch.arm(claim, standing.behind, revision);
   }
 
   #refuse(claim: Claim, sent: Instant): ClaimOutcome {

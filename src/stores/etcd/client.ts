@@ -15,9 +15,9 @@ export interface EtcdClient {
 }
 
 /** What `diagnose` uses of an `Etcd3` client besides. */
-export interface DiagnosedClient {
-  readonly maintenance?: { status(options?: object): Promise<unknown> } | undefined;
-  readonly cluster?: { memberList(request: object, options?: object): Promise<unknown> } | undefined;
+export interface DiagnosedClient extends EtcdClient {
+  readonly maintenance: { status(options?: object): Promise<unknown> };
+  readonly cluster: { memberList(request: object, options?: object): Promise<unknown> };
 }
 
 /** The state of the member that answers. */
@@ -62,15 +62,13 @@ export interface RangeReply {
   readonly count: string;
 }
 
-export interface ResponseOp {
-  readonly response_range?: RangeReply | null;
-  readonly response_txn?: TxnReply | null;
-}
-
 export interface TxnReply {
   readonly header: Header;
   readonly succeeded: boolean;
-  readonly responses: readonly ResponseOp[];
+  readonly responses: readonly {
+    readonly response_range?: RangeReply | null;
+    readonly response_txn?: TxnReply | null;
+  }[];
 }
 
 export interface RangeRequest {
@@ -126,7 +124,7 @@ export interface WatchReply {
   readonly created: boolean;
   readonly canceled: boolean;
   readonly compact_revision: string;
-  readonly events: readonly { readonly type: 'Put' | 'Delete'; readonly kv: KeyValue }[];
+  readonly events: readonly unknown[];
 }
 
 export interface Stream<Request, Reply> {

@@ -20,8 +20,10 @@ export function asStoreError(what: string, error: unknown, attempts: number, cau
   const code = Number(/\b(\d{1,2}) [A-Z_]+: /.exec(message)?.[1] ?? Number.NaN);
   // The client fails with the same code when the answer to an applied request is too large for it.
   const isAnswer = code !== RESOURCE_EXHAUSTED || message.includes('etcdserver: ');
-  const isDefinite =
-    attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && wasNotSent(error, message);
+  // A failed login, or the circuit breakers of all members. Other errors do not show that nothing
+  // was sent: a client may not read the deadline for every attempt.
+  const isUnsent = /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
+  const isDefinite = attempts === 1 ? DEFINITE.has(code) && isAnswer : attempts === 0 && isUnsent;
   const applied = isDefinite ? 'no' : 'unknown';
   return new StoreError(`${what} failed at etcd: ${errorText(cause)}`, { cause, applied });
 }
@@ -40,14 +42,6 @@ export function unlessAborted<T>(awaited: Promise<T>, signal: AbortSignal | unde
     if (signal?.aborted === true) giveUp();
     void awaited.then(resolve, reject).finally(stop);
   });
-}
-
-/**
- * True when the login failed, or the circuit breaker of every member is open. Other errors prove
- * nothing, because a client may not read the deadline for every attempt.
- */
-function wasNotSent(error: unknown, message: string): boolean {
-  return /authentication (?:failed|is not enabled)/.test(message) || isBreakerOpen(error);
 }
 
 export function isBreakerOpen(error: unknown): boolean {

@@ -7,7 +7,7 @@ import type { Alive, Calls, TxnResult } from './calls.ts';
 import type { Claim } from './claim.ts';
 import { isFull, isLeaseGone } from './failure.ts';
 import { Lease } from './lease.ts';
-import { isUnmoved } from './queues.ts';
+import { isUnchanged } from './queues.ts';
 
 /** New claims share a lease for this part of their TTL. */
 const SHARE_PART = 1 / 16;
@@ -18,10 +18,13 @@ const USABLE_PART = 1 / 4;
 const SHARE_MS = 50;
 /** The longest lease of a waiter. A waiter that dies or is stopped delays the queue by this time. */
 const WAITING_MS = 5_000;
-/** How often a claim is extended until it is confirmed. */
+/** How many times an extension is tried until it is confirmed. */
 const TRIES = 3;
 
-/** The lease for a claim. `alive`: a keep-alive, which counts once the claim's transaction confirms it. */
+/**
+ * The lease for a claim. `alive`: a keep-alive, which counts once the claim's transaction confirms
+ * it.
+ */
 export interface LeaseUse {
   readonly lease: Lease;
   readonly alive: Promise<Alive> | null;
@@ -42,7 +45,10 @@ type Outcome = 'held' | 'gone' | 'again' | 'outdated';
 export class LeasePool {
   readonly #calls: Calls;
   readonly #clock: Clock;
-  /** By requested seconds: for new claims, while they have their full time. Not extended in use. */
+  /**
+   * By requested seconds: for new claims, while they have their full time. Not extended while a
+   * claim uses it.
+   */
   readonly #open = new Map<number, Lease>();
   /** By requested seconds: shared by all claims that are renewed, or wait. */
   readonly #kept = new Map<number, Lease>();
@@ -168,7 +174,7 @@ export class LeasePool {
     const value = note === undefined ? { ignore_value: true } : { value: Buffer.from(note) };
     const read = { request_range: { key, keys_only: true } };
     const success = [{ request_put: { key, lease: id, ...value } }, read];
-    const txn = { compare: isUnmoved(claim), success, failure: [read] };
+    const txn = { compare: isUnchanged(claim), success, failure: [read] };
     return await this.#calls.writes.add({ txn, conflict: key, attemptMs: attemptMs(ttlMs) });
   }
 
@@ -281,7 +287,7 @@ export async function confirm({ lease, alive }: LeaseUse, term: number): Promise
   lease.confirm((await alive?.catch(() => null)) ?? null, term);
 }
 
-/** The time limit of one attempt at one member. Several attempts must fit into the time of a lease. */
+/** The time limit of one attempt at one member. Several must fit into the time of a lease. */
 function attemptMs(ttlMs: number): number {
   return Math.min(Math.max(ttlMs / 6, 500), 2_000);
 }

@@ -2,7 +2,7 @@ import { ModeMismatchError, QueueFullError, StoreError } from '../../errors.ts';
 import { agree } from '../../store/grant-rule.ts';
 import type { ClaimRequest, Mode } from '../../store/store.ts';
 import { checkCompatible, checkFence, isOverBound, judge } from '../shared/claim-order.ts';
-import { type Calls, PAGE, type TxnResult, type Write } from './calls.ts';
+import { type Calls, PAGE_KEYS, type TxnResult, type Write } from './calls.ts';
 import type { Claim } from './claim.ts';
 import type { Compare, KeyValue, RangeReply, RangeRequest, RequestOp, TxnRequest } from './client.ts';
 import { isLeaseGone } from './failure.ts';
@@ -29,14 +29,14 @@ interface Ahead {
   readonly isPartial: boolean;
 }
 
-export type Verdict =
+export type Standing =
   | { readonly granted: true }
   /** `behind`: the key that has to go first; `null` when any of several can make room. */
   | { readonly granted: false; readonly behind: string | null };
 
 /** What one read shows about a claim, all at one revision. */
 export interface Look {
-  readonly verdict: Verdict;
+  readonly standing: Standing;
   readonly revision: bigint;
   readonly term: number;
 }
@@ -74,7 +74,7 @@ export class Queues {
     if (mode.kind !== 'permits' && result.succeeded) {
       claim.revision = result.revision;
       claim.modRevision = result.revision;
-      return await this.#checkFence(claim, request, { ...result, verdict: { granted: true } });
+      return await this.#checkFence(claim, request, { ...result, standing: { granted: true } });
     }
     const [own, reply, total] = result.ranges;
     const isOwnLease = this.#see(claim, own);
@@ -88,11 +88,11 @@ export class Queues {
     if (present !== null)
       return await this.#refuse(claim, new ModeMismatchError(request.name, mode, present));
     if (!enters) return 'refused';
-    const verdict = await this.#judge(claim, ahead);
-    if (!verdict.granted && !request.wait) return await this.#refuse(claim);
-    if (!verdict.granted && (await this.#isQueueFull(claim, Number(total?.count ?? 0))))
+    const standing = await this.#judge(claim, ahead);
+    if (!standing.granted && !request.wait) return await this.#refuse(claim);
+    if (!standing.granted && (await this.#isQueueFull(claim, Number(total?.count ?? 0))))
       return await this.#refuse(claim, new QueueFullError(request.name, this.#queueMax));
-    return await this.#checkFence(claim, request, { ...result, verdict });
+    return await this.#checkFence(claim, request, { ...result, standing });
   }
 
   /** Reads the claim's own key. False: an earlier request has created it, on another lease. */
@@ -154,7 +154,7 @@ export class Queues {
       if (taken.succeeded) {
         claim.moveTo(lease);
         claim.modRevision = taken.revision;
-        return { ...taken, verdict: { granted: true } };
+        return { ...taken, standing: { granted: true } };
       }
       // The client may have sent it twice, and the first attempt may have moved the key.
       if (taken.ranges[0]?.kvs[0]?.lease !== lease.id) claim.leave(lease);
@@ -178,13 +178,13 @@ export class Queues {
     const kv = own?.kvs[0];
     if (kv === undefined || BigInt(kv.create_revision) !== claim.revision) return null;
     claim.modRevision = BigInt(kv.mod_revision);
-    return { ...read, verdict: await this.#judge(claim, parseAhead(claim, ahead)) };
+    return { ...read, standing: await this.#judge(claim, parseAhead(claim, ahead)) };
   }
 
   /** Applies the grant rule. Reads the whole queue if the claims read so far do not decide. */
-  async #judge(claim: Claim, { claims, isPartial }: Ahead): Promise<Verdict> {
-    const verdict = judgeBehind(claims, claim.mode);
-    if (!verdict.granted || !isPartial) return verdict;
+  async #judge(claim: Claim, { claims, isPartial }: Ahead): Promise<Standing> {
+    const standing = judgeBehind(claims, claim.mode);
+    if (!standing.granted || !isPartial) return standing;
     return judgeBehind(await this.#wholeAhead(claim), claim.mode);
   }
 
@@ -249,7 +249,7 @@ function lookRanges({ lock, mode, key, revision }: Claim): RangeRequest[] {
   return [own, { ...ahead, sort_order: 'Descend', limit: 2 }];
 }
 
-const countMax = ({ of }: { readonly of: number }): number => Math.min(of + 1, PAGE);
+const countMax = ({ of }: { readonly of: number }): number => Math.min(of + 1, PAGE_KEYS);
 
 /** `reply`: to the second of `lookRanges`. */
 function parseAhead({ lock, mode, key }: Claim, reply: RangeReply | undefined): Ahead {
@@ -269,10 +269,10 @@ function parseEntry(lock: LockKeys, kv: KeyValue): QueueEntry | null {
 }
 
 /** Applies the grant rule to a claim of this mode behind these claims. */
-function judgeBehind(claims: readonly QueueEntry[], mode: Mode): Verdict {
-  const verdict = judge([...claims, { mode }], claims.length);
-  if (verdict.granted) return verdict;
-  const behind = verdict.behind === null ? undefined : claims[verdict.behind];
+function judgeBehind(claims: readonly QueueEntry[], mode: Mode): Standing {
+  const standing = judge([...claims, { mode }], claims.length);
+  if (standing.granted) return standing;
+  const behind = standing.behind === null ? undefined : claims[standing.behind];
   return { granted: false, behind: behind?.key.toString('latin1') ?? null };
 }
 
@@ -311,7 +311,7 @@ function takeTxn(claim: Claim, leaseId: string): TxnRequest {
     create_revision: String(revision - 1n),
   };
   return {
-    compare: [...isUnmoved(claim), isFirst],
+    compare: [...isUnchanged(claim), isFirst],
     success: [{ request_put: { key, lease: leaseId, ignore_value: true } }],
     failure: lookRanges(claim).map((range) => ({ request_range: range })),
   };
@@ -329,7 +329,7 @@ function isFree({ lock, mode, key }: Claim): Compare[] {
  * True when nothing has written to the key since. A request that arrives late then cannot move the
  * claim back to a lease that it has left.
  */
-export function isUnmoved({ key, revision, modRevision }: Claim): Compare[] {
+export function isUnchanged({ key, revision, modRevision }: Claim): Compare[] {
   return [
     { target: 'Create', result: 'Equal', key, create_revision: String(revision) },
     { target: 'Mod', result: 'Equal', key, mod_revision: String(modRevision) },

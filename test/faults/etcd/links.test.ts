@@ -138,6 +138,26 @@ describe.concurrent('a link to etcd fails', () => {
     expect(await locks.releaseAll()).toBe(2);
   });
 
+  it('a client that has stopped asking says why, also after another call was refused', async () => {
+    const [live, dead] = [cluster.client(), cluster.client({ hosts: 'http://127.0.0.1:1' })];
+    let isDead = true;
+    const txn = (sent: object, options?: object): Promise<unknown> =>
+      (isDead ? dead : live).kv.txn(sent as never, options as never);
+    const { leaseClient, watchClient } = live;
+    const store = etcdStore({ kv: { txn }, leaseClient, watchClient });
+    atTheEnd(() => store.close());
+    const claim = (name: string) => store.claim(request(name));
+    for (const _ of [1, 2, 3]) await expect(claim('unreachable')).rejects.toThrow('ECONNREFUSED');
+    isDead = false;
+    const first = request('on-the-lease');
+    await store.claim(first);
+    await direct.leaseClient.leaseRevoke({ ID: await leaseOf('on-the-lease', first.id) });
+    // The revoked lease is refused, and the claim is made again on another.
+    expect(await claim('on-the-next-lease')).toMatchObject({ granted: true });
+    isDead = true;
+    await expect(claim('unreachable')).rejects.toThrow('ECONNREFUSED');
+  });
+
   it('row 52: a link that is cut and comes back costs no hold', async () => {
     const { locks, every } = await proxied();
     const hold = await locks.mutex('cut').acquire({ ttlMs: 6_000 });
