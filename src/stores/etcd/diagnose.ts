@@ -9,12 +9,13 @@ import {
   warn,
 } from '../../store/finding.ts';
 import { judgeVoters } from '../shared/voters.ts';
+import { worstOf } from '../shared/worst-verdict.ts';
 import type { Calls } from './calls.ts';
 import type { Member, StatusReply } from './client.ts';
 import { isDenied } from './failure.ts';
 import type { Keys } from './key.ts';
 import { defectsOf, isSupported } from './lease-defects.ts';
-import { askMembers, judgeClocks, judgeReachable, quotaOf } from './member-checks.ts';
+import { askMembers, judgeReachable, quotaOf } from './member-checks.ts';
 
 /** The client asks a member of its choice. This many questions almost always reach every member. */
 const STATUS_QUESTIONS = 24;
@@ -52,13 +53,14 @@ export async function diagnose(
       (known) => askMembers(known, answered, context),
       () => [],
     );
+    const size = Math.max(...statuses.map(({ dbSize }) => Number(dbSize)));
+    const clocks = reports.flatMap(({ label, clock }) => (clock === null ? [] : [[label, clock] as const]));
     checks.push(
       { check: 'etcd-members', run: async () => judgeMembers(await members) },
       { check: 'etcd-reachable', run: async () => judgeReachable((await members) && reports) },
-      { check: 'etcd-quota', run: () => judgeQuota(sizeOf(statuses), quotaOf(reports), alarms) },
+      { check: 'etcd-quota', run: () => judgeQuota(size, quotaOf(reports), alarms) },
     );
-    if (reports.some(({ clock }) => clock !== null))
-      checks.push({ check: 'clock-difference', run: () => judgeClocks(reports) });
+    if (clocks.length > 0) checks.push({ check: 'clock-difference', run: () => worstOf(clocks) });
     // Under this alarm etcd refuses every request.
     if (!isCorrupt(alarms))
       checks.push({ check: 'etcd-permissions', run: () => checkPermissions(calls, keys) });
@@ -118,10 +120,6 @@ export function judgeMembers(members: readonly Member[]): Verdict {
     { count: learners, do: 'learn' },
     'While this member is down nothing is granted or renewed. If its disk is lost, so are locks and fences.',
   );
-}
-
-function sizeOf(statuses: readonly StatusReply[]): number {
-  return Math.max(0, ...statuses.map(({ dbSize }) => Number(dbSize)));
 }
 
 /** In bytes. `quota`: `null` when it is not visible. */

@@ -103,8 +103,8 @@ function modeOf(kind: string, count: number, of: number): Mode {
 }
 
 /**
- * The first key after all keys with this prefix: text has no byte `0xff`. A single zero byte means the
- * end of all keys.
+ * The first key after all keys with this prefix: text has no byte `0xff`. A single zero byte means
+ * the end of all keys.
  */
 function endOf(prefix: Buffer): Buffer {
   const last = prefix.at(-1);

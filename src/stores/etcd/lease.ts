@@ -97,7 +97,10 @@ export class Lease {
   }
 }
 
-/** Represents a lease that was granted to another store. Its time is over by any clock. */
+/**
+ * Stands for a lease that this store does not know: of another store, or of an earlier request. Its
+ * time is over by any clock.
+ */
 export function unknownLease(): Lease {
   const never = { monotonicMs: Number.NEGATIVE_INFINITY, wallMs: Number.NEGATIVE_INFINITY };
   return new Lease(systemClock, -1, { id: '0', ttlMs: 0, sent: never, term: 0 });

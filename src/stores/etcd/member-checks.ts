@@ -1,8 +1,8 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Clock } from '../../clock.ts';
 import { judgeClock } from '../../store/clock-check.ts';
 import { type DiagnoseContext, ok, type Verdict, warn } from '../../store/finding.ts';
-import { worstOf } from '../shared/worst-verdict.ts';
 import type { Member } from './client.ts';
 
 /** How long a member may take to answer over HTTP. */
@@ -22,9 +22,9 @@ export interface MemberReport {
 }
 
 /**
- * Asks every member at the addresses that it has told the cluster. Only members without TLS tell their
- * quota and their time; of the others it is seen whether they take connections. `answered`: the ids
- * of the members that have answered the client, whose addresses may differ.
+ * Asks every member at the addresses that it has told the cluster. Only members without TLS tell
+ * their quota and their time; of the others it is seen whether they take connections. `answered`:
+ * the ids of the members that have answered the client, whose addresses may differ.
  */
 export async function askMembers(
   members: readonly Member[],
@@ -80,12 +80,9 @@ async function askAt(
 
 /** Rejects when no connection is made before the signal aborts. */
 async function connects({ hostname, port }: URL, signal: AbortSignal): Promise<void> {
-  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443), signal });
+  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443) });
   try {
-    await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve);
-      socket.on('error', reject);
-    });
+    await once(socket, 'connect', { signal });
   } finally {
     socket.destroy();
   }
@@ -95,18 +92,17 @@ async function connects({ hostname, port }: URL, signal: AbortSignal): Promise<v
 export function judgeReachable(reports: readonly MemberReport[]): Verdict {
   const silent = reports.filter(({ isUp }) => !isUp).map(({ label }) => label);
   const found = `${reports.length - silent.length} of the ${reports.length} members answer`;
-  if (silent.length === 0) return ok(found, 'A majority stays when as many members fail as may fail.');
+  if (silent.length === 0)
+    return ok(
+      found,
+      'All members are up: a majority is left after as many failures as the cluster tolerates.',
+    );
   return warn(
     `${found}; no answer from ${silent.join(', ')}`,
     'Locks are granted while a majority answers. Until then, the loss of another member may end all grants ' +
       'and renewals.',
     'Start the members that are down, or repair the network to them.',
   );
-}
-
-/** Of the members whose time is visible: at least one. */
-export function judgeClocks(reports: readonly MemberReport[]): Verdict {
-  return worstOf(reports.flatMap(({ label, clock }) => (clock === null ? [] : [[label, clock] as const])));
 }
 
 /** The smallest quota; `null`: not visible. */

@@ -23,7 +23,7 @@ export interface HubWatching extends Watching {
 
 /** A stream without a first answer is given up after this time. */
 const SILENT_MS = 5_000;
-/** How long an unused stream stays open for the next waiter. An open stream keeps the process alive. */
+/** How long an unused stream stays open for the next waiter. It keeps the process alive. */
 const IDLE_MS = 500;
 
 interface Entry extends WatchRange {

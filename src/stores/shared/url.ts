@@ -38,14 +38,8 @@ function isSafeToShow(name: string, query: string): boolean {
   return /^[\w.+-]{1,64}$/.test(name) && !query.includes('@');
 }
 
-/** The format of a URL with several hosts, which `URL` cannot parse. Errors show `form`. */
-export interface HostList {
-  readonly form: string;
-  readonly port: number;
-}
-
-/** Splits `a,b:1,c`, and adds the default port to hosts without one. */
-export function parseHosts(list: string, { form, port }: HostList): string[] {
+/** Splits `a,b:1,c`, and adds the default port to hosts without one. Errors show `form`. */
+export function parseHosts(list: string, { form, port }: { form: string; port: number }): string[] {
   return list.split(',').map((host) => {
     if (!/^(?:\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/i.test(host))
       throw new InvalidArgumentError('url', `must look like ${form}`);
