@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Etcd3 } from 'etcd3';
 import { describe, expect, it } from 'vitest';
 import type { ClaimRequest, Mode, Store } from '../../src/store/store.ts';
@@ -131,6 +132,36 @@ describe.concurrent('a claim of several transactions', () => {
     leave();
     await expect(intruding).rejects.toMatchObject({ code: 'MODE_MISMATCH' });
     expect(await queueLength('intruded')).toBe(2);
+  });
+});
+
+describe.concurrent('a waiter that is released', () => {
+  it('is not woken any more, also while the answer to its release is awaited', async () => {
+    let answer = (): void => {};
+    const silence = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    let isSilent = false;
+    const after = (): Promise<void> | undefined => (isSilent ? silence : undefined);
+    const [others, store] = [open(), etcdStore(stepped(cluster.client(), () => {}, after))];
+    atTheEnd(() => store.close());
+    const [holder, waiter] = [request('left', 'a#1'), request('left', 'b#1')];
+    await others.claim(holder);
+    let wakeUps = 0;
+    const wake = (): void => {
+      wakeUps += 1;
+    };
+    expect(await store.claim(waiter, undefined, { wake })).toMatchObject({ granted: false });
+    // By then its watches are made.
+    await sleep(500);
+    isSilent = true;
+    const released = later(store.release(waiter));
+    await eventually('the waiter has left', async () => (await queueLength('left')) === 1);
+    await others.release(holder);
+    await sleep(500);
+    expect(wakeUps).toBe(0);
+    answer();
+    expect(await released).toBe(true);
   });
 });
 

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
+import { type Clock, systemClock } from '../../src/clock.ts';
 import { createLocks, type Locks } from '../../src/index.ts';
 import { etcdStore } from '../../src/stores/etcd/index.ts';
+import { request } from '../../src/testing/store-case.ts';
 import { itEndsWithItsProcess, type SessionSubject, startTaker } from '../support/process/session-holders.ts';
 import { eventually, later, shortest } from '../support/waiting/eventually.ts';
 import { startOneMember } from './support/one-member.ts';
@@ -32,6 +34,30 @@ const subject: SessionSubject = {
 };
 
 describe.concurrent('a process that holds a lock of etcd', () => itEndsWithItsProcess(subject));
+
+it('a waiter that was suspended for longer than its claim is kept is woken', async () => {
+  let sleptMs = 0;
+  const clock: Clock = {
+    monotonicMs: () => systemClock.monotonicMs() + sleptMs,
+    wallMs: () => systemClock.wallMs() + sleptMs,
+    startTimer: (...args) => systemClock.startTimer(...args),
+    random: () => systemClock.random(),
+  };
+  const store = etcdStore(cluster.client(), { clock });
+  atTheEnd(() => store.close());
+  const hold = await open().mutex('suspended').acquire();
+  const wanted = request('suspended', { wait: true });
+  let isWoken = false;
+  const wake = (): void => {
+    isWoken = true;
+  };
+  const ask = () => store.claim(wanted, undefined, { wake });
+  expect(await ask()).toMatchObject({ granted: false });
+  sleptMs = 40_000;
+  await eventually('the waiter is woken', () => isWoken);
+  expect(await ask()).toMatchObject({ granted: false });
+  await hold.release();
+});
 
 it('a process that holds a lock for which it had to wait is not kept alive by its hold', async () => {
   const locks = open();

@@ -20,9 +20,9 @@ describe('an etcd URL', () => {
 
   it('turns TLS on by itself where it names certificates', () => {
     expect(parseEtcdUrl('etcd://a,b?tls=true').hosts).toEqual(['https://a:2379', 'https://b:2379']);
-    expect(parseEtcdUrl('etcd://a?tls=false').tls).toBe(false);
+    expect(parseEtcdUrl('etcd://a?tls=false').hosts).toEqual(['http://a:2379']);
     expect(parseEtcdUrl('etcd://a?ca=ca.pem&cert=me.pem&key=me.key')).toMatchObject({
-      tls: true,
+      hosts: ['https://a:2379'],
       ca: 'ca.pem',
       cert: 'me.pem',
       key: 'me.key',

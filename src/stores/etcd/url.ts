@@ -4,7 +4,6 @@ import { parseHosts, parseQuery, parseUser } from '../shared/url.ts';
 export interface EtcdUrl {
   readonly hosts: readonly string[];
   readonly auth: { readonly username: string; readonly password: string } | null;
-  readonly tls: boolean;
   /** Paths of PEM files: the authority of the members' certificates, and the client's certificate. */
   readonly ca: string | null;
   readonly cert: string | null;
@@ -30,7 +29,7 @@ export function parseEtcdUrl(url: string): EtcdUrl {
     (host) => `${tls ? 'https' : 'http'}://${host}`,
   );
   const auth = user === undefined ? null : parseUser(user);
-  return { hosts, auth, tls, ca, cert, key, prefix: options.get('prefix') };
+  return { hosts, auth, ca, cert, key, prefix: options.get('prefix') };
 }
 
 function isTrue(value: string | null): boolean {
