@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { createLocks } from '../../src/index.ts';
 import { type RedisClient, redisStore } from '../../src/stores/redis/index.ts';
 import { LIBRARIES, openClient } from '../support/clients/redis-clients.ts';
@@ -314,4 +314,34 @@ it('a full queue refuses claims, and expired queue positions do not keep it full
   await eventually('the queue has room', async () => (await locks.inspect('full')).waiters.length === 1);
   await hold.release();
   await (await next).release();
+});
+
+it('a long queue that is full costs little per refused claim, and dead positions leave it', async () => {
+  const { client, close } = await openClient('ioredis', stage.server.url);
+  const queueMax = 1_000;
+  const store = redisStore(client, { queueMax });
+  onTestFinished(async () => {
+    await store.close();
+    close();
+  });
+  const claim = async (id: string): Promise<string> => {
+    const mode = { kind: 'exclusive' } as const;
+    const request = { name: 'long', id, mode, ttlMs: 30_000, wait: true, note: '', fenceAbove: 0n };
+    const failed = await store.claim(request).then(
+      () => null,
+      (error: { code: string }) => error.code,
+    );
+    return failed ?? 'entered';
+  };
+  await claim('holder');
+  const entered = await Promise.all(Array.from({ length: queueMax }, (_, n) => claim(`waiter ${n}`)));
+  expect(new Set(entered)).toEqual(new Set(['entered']));
+  await stage.admin.config('RESETSTAT');
+  expect(await claim('another')).toBe('QUEUE_FULL');
+  const looks = Number(/cmdstat_hget:calls=(\d+)/.exec(await stage.admin.info('commandstats'))?.[1]);
+  expect(looks).toBeGreaterThan(50);
+  expect(looks).toBeLessThan(150);
+  // As if its position had expired. Each refused claim looks at another part of the queue.
+  await stage.admin.hdel('holdfast:\u0001info:long', 'waiter 777');
+  await eventually('there is room', async () => (await claim('another')) === 'entered');
 });

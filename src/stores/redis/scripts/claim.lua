@@ -108,19 +108,33 @@ local function disagreement(lock, family)
   if present ~= family then return w.mode end
 end
 
-local function dropDeadPositions(lock)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', lock.queue, WAITING_MIN, WAITING_MAX)) do
+-- The queues in which dead positions were looked for in this call.
+local searched = {}
+
+-- Drops dead positions from a full queue. Claims that are refused may be many, and the queue may be
+-- long: so only a part of it is looked at, once in a call, and another part at another time.
+local function hasRoom(lock)
+  local count = redis.call('ZCOUNT', lock.queue, WAITING_MIN, WAITING_MAX)
+  if count < queueMax then return true end
+  if searched[lock.queue] then return false end
+  searched[lock.queue] = true
+  local from = nowMs % math.max(count - SEARCHED_MAX + 1, 1)
+  local part = redis.call(
+    'ZRANGEBYSCORE', lock.queue, WAITING_MIN, WAITING_MAX, 'LIMIT', from, SEARCHED_MAX
+  )
+  for _, id in ipairs(part) do
     local entry = redis.call('HGET', lock.info, id)
     local w = entry and waiterIn(entry)
-    if not w or w.ends < nowMs then forget(lock, id) end
+    if not w or w.ends < nowMs then
+      forget(lock, id)
+      count = count - 1
+    end
   end
+  return count < queueMax
 end
 
 local function enqueue(lock, id, mode, ttl, note)
-  if redis.call('ZCOUNT', lock.queue, WAITING_MIN, WAITING_MAX) >= queueMax then
-    dropDeadPositions(lock)
-    if redis.call('ZCOUNT', lock.queue, WAITING_MIN, WAITING_MAX) >= queueMax then return 'l' end
-  end
+  if not hasRoom(lock) then return 'l' end
   local last = redis.call(
     'ZREVRANGEBYSCORE', lock.queue, WAITING_MAX, WAITING_MIN, 'WITHSCORES', 'LIMIT', 0, 1
   )
@@ -135,8 +149,9 @@ local function enqueue(lock, id, mode, ttl, note)
   return refusal(lock, id)
 end
 
--- A claim that asks again does not become fresh: the claims behind it may have entered long before,
--- and none of them would look soon if the process of this claim were stopped.
+-- A claim that is not fresh any more does not become so by asking again: the claims behind it may
+-- have entered long before, and none of them would look soon if the process of this claim were
+-- stopped.
 local function keepPosition(lock, id, w, ttl)
   local untilMs = nowMs + math.max(ttl, POSITION_MS)
   if not isFresh(w) then untilMs = untilMs - FRESH_MS - 1 end

@@ -39,3 +39,5 @@ POSITION_MS = 120000
 -- Helper keys outlive their claims by this long. So a claim that asks again seldom has to extend
 -- their expiry, and keys of crashed processes expire by themselves.
 SPARE_MS = 30000
+-- How many positions of a full queue are looked at for one that is dead.
+SEARCHED_MAX = 100

@@ -1,8 +1,7 @@
 -- Tells which of these names are locks with at least one claim.
 -- KEYS  for each name: plain key, queue
 -- ARGV  1 if every string with the prefix is a lock; otherwise a string of another program counts
--- only
---       if it expires
+--       only if it expires
 -- Gives for each name 1 or 0
 -- @include clock.lua
 -- @include value.lua

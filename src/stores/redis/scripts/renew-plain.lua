@@ -3,8 +3,7 @@
 -- KEYS  plain key
 -- ARGV  <ttl, ms>, <id>
 -- Gives 1 (renewed), 2 (renewed; its note is in the info key), 0 (not held) or - (several holders:
--- all
---       keys are needed)
+--       all keys are needed)
 -- @include clock.lua
 -- @include value.lua
 local value = redis.pcall('GET', KEYS[1])
