@@ -182,7 +182,7 @@ export class ClusterConnection implements RedisConnection {
   #sendTo(command: Command, tries: number): Promise<unknown> {
     const { slot, name, args } = command;
     const address = this.#table.addressOf(slot);
-    const connection = this.#masterOf(slot)?.connection;
+    const connection = address === undefined ? undefined : this.#nodes.at(address)?.connection;
     if (address === undefined || connection?.isReady !== true) {
       const reached = this.#reach(slot, tries);
       return this.#inOrder(
@@ -222,7 +222,7 @@ export class ClusterConnection implements RedisConnection {
     const [, kind, , address = ''] = REDIRECT.exec(message) ?? [];
     const mayTry = tries < TRIES_MAX;
     if (kind === 'MOVED' && mayTry) {
-      if (this.#table.move(command.slot, address)) this.#onMoved();
+      if (this.#table.move(command.slot, address)) this.#subscriptions.onMoved();
       void this.#loadTable();
       return await this.#sendTo(command, tries + 1);
     }
@@ -297,18 +297,15 @@ export class ClusterConnection implements RedisConnection {
       try {
         const connection = await this.#readiness.wait(node);
         const reply = await this.#within(REPLY_MS, connection.send('cluster', ['slots']));
-        if (this.#table.load(reply)) this.#onMoved();
+        if (this.#table.load(reply)) this.#subscriptions.onMoved();
+        // After every load: a command may have been too young at the time of the change.
+        this.#pendingReplies.failMoved((slot) => this.#table.addressOf(slot));
         this.#nodes.refresh();
         return;
       } catch {
         // Ask the next node.
       }
     }
-  }
-
-  #onMoved(): void {
-    this.#subscriptions.onMoved();
-    this.#pendingReplies.failMoved((slot) => this.#table.addressOf(slot));
   }
 
   async #within<T>(ms: number, work: Promise<T>): Promise<T> {

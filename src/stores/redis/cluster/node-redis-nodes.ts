@@ -120,7 +120,9 @@ export class NodeRedisNodes extends ObservedClient<NodeRedisCluster> implements 
   #ownNode(address: string): ClusterNode | null {
     const before = this.#own.get(address);
     if (before !== undefined) return before.made;
-    const [model] = this.client.nodeByAddress.values();
+    const known = [...this.client.nodeByAddress.values()];
+    // The client would wait without end for a node that has never answered.
+    const model = known.find((node) => this.#made.get(node)?.connection != null) ?? known[0];
     if (model === undefined || !this.client.isOpen) return null;
     const own = this.#connect(model, address);
     own.catch(() => this.#own.delete(address));

@@ -50,7 +50,10 @@ export class PendingReplies {
     return this.#stuck.has(address);
   }
 
-  /** Rejects commands at a silent node whose slots another node serves now, to be asked instead. */
+  /**
+   * Rejects the commands without a reply for a second whose slot another node serves now. Their
+   * callers ask there.
+   */
   failMoved(addressOf: (slot: number) => string | undefined): void {
     for (const reply of this.#olderThan(SILENT_MS)) {
       const { address, slot, reject } = reply;
