@@ -1,9 +1,101 @@
 import { EventEmitter } from 'node:events';
-import { expect, it } from 'vitest';
+import { setImmediate } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { createSentinel } from 'redis';
+import { expect, it, onTestFinished } from 'vitest';
+import { releaseScript } from '../../src/generated/redis-scripts.ts';
+import { createLocks } from '../../src/index.ts';
+import { redisStore } from '../../src/stores/redis/index.ts';
 import {
   type NodeRedisSentinel,
   NodeRedisSentinelConnection,
 } from '../../src/stores/redis/node-redis-sentinel-connection.ts';
+import { MASTER } from '../../src/torture/servers/redis-sentinel.ts';
+import { useStage } from '../support/hooks/use-stage.ts';
+import { startRedisSentinel } from '../support/servers/redis-sentinel.ts';
+import { eventually, later } from '../support/waiting/eventually.ts';
+
+const topology = await useStage(startRedisSentinel());
+
+/** A client, and as many stores over it. */
+async function open(stores: number) {
+  const client = createSentinel({
+    name: MASTER,
+    sentinelRootNodes: [...topology.addresses],
+  });
+  client.on('error', () => {});
+  await client.connect();
+  const all = Array.from({ length: stores }, () =>
+    createLocks(redisStore(client), { ttlMs: 120_000, waitMs: 60_000 }),
+  );
+  onTestFinished(async () => {
+    await Promise.all(all.map((locks) => locks.close({ drainMs: 0 })));
+    await client.destroy();
+  });
+  return all;
+}
+
+/** A client of the master, to look behind the API. */
+async function openAdmin(): Promise<Redis> {
+  const admin = new Redis(await topology.masterPort());
+  onTestFinished(() => admin.disconnect());
+  return admin;
+}
+
+const subscribersIn = (list: unknown): string[] =>
+  [...String(list).matchAll(/^id=(\d+) (?!.* name=sentinel)/gm)].map(([, id = '']) => id);
+
+it('a waiter is served after the connection of its subscription broke', async () => {
+  const [[holder], [waiter], admin] = [await open(1), await open(1), await openAdmin()];
+  const hold = await holder?.mutex('broken').acquire();
+  const pending = later((waiter as NonNullable<typeof waiter>).mutex('broken').acquire());
+  let subscribers: string[] = [];
+  const entry = async (): Promise<string> => (await admin.hvals('holdfast:\u0001info:broken'))[0] ?? '';
+  await eventually('it is subscribed and waits', async () => {
+    subscribers = subscribersIn(await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
+    return subscribers.length === 1 && /^w (\S+ ){4}[^- ]/.test(await entry());
+  });
+  // After its first look at the lock, it sleeps for at least 30 s.
+  const atFirst = await entry();
+  await eventually('it has looked', async () => (await entry()) !== atFirst);
+  // In one step: nobody hears of the grant, so the server drops the claim from the queue.
+  const keys = ['\u0001fence', 'broken', '\u0001queue:broken', '\u0001info:broken'];
+  const [, released] = (await admin
+    .multi()
+    .call('CLIENT', 'KILL', 'ID', `${subscribers[0]}`)
+    .eval(releaseScript.text, keys.length, ...keys.map((key) => `holdfast:${key}`), hold?.id ?? '', '0')
+    .exec()) as [unknown, unknown][];
+  expect(released?.[1]).toBe(1);
+  let isHeld = false;
+  pending.then(
+    () => {
+      isHeld = true;
+    },
+    () => {},
+  );
+  await eventually('the waiter holds the lock', () => isHeld, 20_000);
+  await (await pending).release();
+}, 90_000);
+
+it('a store that is closed leaves the subscriptions of another one over the same client', async () => {
+  const [[closed, kept], [other]] = [await open(2), await open(1)];
+  for (const locks of [closed, kept]) {
+    const hold = await other?.mutex('first wait').acquire();
+    const waiting = later((locks as NonNullable<typeof locks>).mutex('first wait').acquire());
+    await eventually('it waits', async () => (await other?.inspect('first wait'))?.waiters.length === 1);
+    await hold?.release();
+    await (await waiting).release();
+  }
+  const admin = await openAdmin();
+  const listening = async (): Promise<unknown> =>
+    await admin.call('PUBSUB', 'NUMSUB', 'holdfast:\u0001evicted');
+  await eventually('it is subscribed', async () => Number(((await listening()) as unknown[])[1]) === 1);
+  await closed?.close({ drainMs: 0 });
+  // Without the message it would learn of it at its next renewal, a long time later.
+  const hold = await kept?.mutex('evicted').acquire({ renewEveryMs: 100_000 });
+  await other?.evict('evicted', { id: hold?.id ?? '' });
+  await eventually('the holder is notified', () => hold?.signal.aborted === true, 20_000);
+}, 90_000);
 
 it('is not up before the client has subscribed, also when the master changes meanwhile', async () => {
   let subscribed = (): void => {};
@@ -11,7 +103,10 @@ it('is not up before the client has subscribed, also when the master changes mea
     subscribed = resolve;
   });
   // Only the order of the client's events matters here: `faults/redis/sentinel` has real Sentinels.
-  const client = Object.assign(new EventEmitter(), { subscribe: () => subscribing });
+  const client = Object.assign(new EventEmitter(), {
+    subscribe: () => subscribing,
+    unsubscribe: () => Promise.resolve(),
+  });
   const connection = new NodeRedisSentinelConnection(client as unknown as NodeRedisSentinel);
   const log: string[] = [];
   connection.listen(['channel'], {
@@ -23,8 +118,10 @@ it('is not up before the client has subscribed, also when the master changes mea
   client.emit('topology-change');
   expect(log).toEqual([]);
   subscribed();
-  await subscribing;
+  await setImmediate();
   expect(log).toEqual(['up']);
   client.emit('topology-change');
+  expect(log).toEqual(['up', 'down']);
+  await setImmediate();
   expect(log).toEqual(['up', 'down', 'up']);
 });

@@ -1,3 +1,4 @@
+import { type EventEmitter, errorMonitor } from 'node:events';
 import type { SubscribedConnection } from '../shared/subscription.ts';
 import type { ChannelEvents, RedisConnection } from './connection.ts';
 import { closedReasonOf } from './node-redis-connection.ts';
@@ -13,6 +14,11 @@ export interface NodeRedisSentinel extends ClientEvents {
   subscribe(channels: string[], listener: (message: string) => void): Promise<unknown>;
   unsubscribe(channels: string[]): Promise<unknown>;
   destroy(): unknown;
+}
+
+interface OneListener {
+  /** Without the listener, other stores over the client would lose their subscriptions too. */
+  unsubscribe(channels: string[], listener: (message: string) => void): Promise<unknown>;
 }
 
 /**
@@ -42,33 +48,50 @@ export class NodeRedisSentinelConnection
   }
 
   /**
-   * The client has a connection of its own for subscriptions, and subscribes again by itself at the
-   * next master. Messages in between are lost.
+   * The client has a connection of its own for subscriptions. When that breaks or the master
+   * changes, it subscribes again by itself. Messages in between are lost.
    */
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
-    let isSubscribed = false;
-    const onChange = (): void => {
-      // A claim must not name the channel before this process hears it.
-      if (!isSubscribed) return;
-      listening.onDown();
-      listening.onUp();
+    const client = this.client as NodeRedisSentinel & OneListener & EventEmitter;
+    const onMessage = (message: string): void => listening.onMessage(message);
+    const subscribe = async (): Promise<void> => {
+      await client.subscribe(channels, onMessage);
+      // While its connection is broken, the client takes known channels for subscribed. It subscribes
+      // to them before it sends any other command, such as one for a channel that nobody uses.
+      await client.unsubscribe([`${channels[0]}:none`], onMessage).catch((error: Error) => {
+        // An error of the server is an answer too.
+        if (!error.message.startsWith('NOPERM')) throw error;
+      });
     };
-    this.client.on('topology-change', onChange);
-    this.client
-      .subscribe(channels, (message) => listening.onMessage(message))
-      .then(
+    let isUp = false;
+    const begin = (): void => {
+      subscribe().then(
         () => {
-          isSubscribed = true;
+          isUp = true;
           listening.onUp();
         },
         // Refused, by an ACL for example.
         () => listening.onEnd(),
       );
+    };
+    const onBreak = (): void => {
+      // A claim must not name the channel before this process hears it.
+      if (!isUp) return;
+      isUp = false;
+      listening.onDown();
+      begin();
+    };
+    client.on('topology-change', onBreak);
+    // The client reports a broken connection by an error, and by nothing else.
+    client.on(errorMonitor, onBreak);
+    begin();
     return {
       close: async () => {
-        this.client.off('topology-change', onChange);
-        if (this.client.isOpen) await this.client.unsubscribe(channels).catch(() => {});
+        client.off('topology-change', onBreak);
+        client.off(errorMonitor, onBreak);
+        if (client.isOpen) await client.unsubscribe(channels, onMessage).catch(() => {});
       },
+      checkAlive: subscribe,
     };
   }
 
