@@ -14,7 +14,8 @@ const NODE_MS = { min: 100, max: 500 };
 const FIRST_MS = 1_000;
 /**
  * While a node does not answer in time, at most this many commands wait for it, and others fail at
- * once. So a node that cannot be reached costs neither memory nor time. Its first answer ends that.
+ * once. So a node that cannot be reached costs neither memory nor time. Its first answer, or a
+ * failure within the time limit, ends that.
  */
 const SILENT_WAITING_MAX = 8;
 /** For commands in the background. A node that gets no release keeps the claim for its TTL. */
@@ -28,7 +29,7 @@ interface NodeState {
    * an earlier vote back, a grant that was counted would be removed.
    */
   readonly turns: Turns;
-  /** Why the last command had no answer in time; `null` if it had one. */
+  /** Why the last command had no answer in time; `null` if it had one, failed in time or was given up. */
   silence: unknown;
   waiting: number;
   background: number;
@@ -166,17 +167,8 @@ export class NodeSet {
     send: Send<Answer>,
   ): Promise<Answer> {
     if (id === null) return await send(node, signal);
-    const turn = turns.begin(id);
-    const mustWait = turn instanceof Promise;
-    const endTurn = mustWait ? await turn : turn;
-    try {
-      // The time limit may have passed meanwhile. Then a reply would not be counted.
-      if (mustWait && signal.aborted)
-        throw new StoreError('Not sent within the time limit', { applied: 'no' });
-      return await send(node, signal);
-    } finally {
-      endTurn();
-    }
+    // A command whose time limit passes before its turn is not sent.
+    return await turns.run(id, () => send(node, signal));
   }
 
   limitMs(ttlMs: number): number {
