@@ -47,8 +47,8 @@ export interface ClusterNodes extends Pick<RedisConnection, ClientState | 'close
 const CONNECT_MS = 500;
 
 /**
- * Waits until a node is connected. All commands that wait for a node share one listener on the
- * user's client: with one for each, listeners would pile up while a master is dead.
+ * Waits until a node is connected. All commands that wait for a node share one attempt: node-redis
+ * may never settle it, and then keeps whatever waits for it.
  */
 export class NodeReadiness {
   readonly #clock: Clock;
