@@ -3,7 +3,6 @@ import { type DiagnoseContext, type Finding, runCheck, type Verdict } from '../.
 import type { QueueSubscription } from '../shared/server-queue-store.ts';
 import { checkWakeUp } from '../shared/wake-up-check.ts';
 import { worstOf } from '../shared/worst-verdict.ts';
-import { untilConnected } from './call.ts';
 import type { RedisConnection } from './connection.ts';
 import type { Keys } from './keys.ts';
 import { type ReadinessCheck, VERSION_MIN } from './readiness-check.ts';
@@ -38,7 +37,7 @@ export async function diagnoseRedis(
   subscription: QueueSubscription,
 ): Promise<readonly Finding[]> {
   const { connection } = readiness;
-  await untilConnected(readiness, context.signal);
+  await readiness.untilConnected(context.signal);
   return await Promise.all([
     ...serverChecks(context, readiness, [{ label: '', connection, keys }]),
     ...sentinelChecks(context, connection),

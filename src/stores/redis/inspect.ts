@@ -1,6 +1,5 @@
 import { listScript } from '../../generated/redis-scripts.ts';
 import type { StoredClaim } from '../../store/store.ts';
-import { runAlone, sendAlone } from './call.ts';
 import type { Keys } from './keys.ts';
 import { modeIn } from './mode-text.ts';
 import type { ReadinessCheck } from './readiness-check.ts';
@@ -97,7 +96,7 @@ export async function* listNames(
   const seen = new Set<string>();
   const clientPrefix = readiness.connection.keyPrefix;
   const patterns = keys.patterns(clientPrefix, namePrefix);
-  const send = (name: string, args: string[]) => sendAlone(readiness, name, args, signal);
+  const send = (name: string, args: string[]) => readiness.send(name, args, signal);
   for await (const page of scanKeys(send, patterns)) {
     const fresh = page.flatMap((key) => {
       const name = keys.nameIn(key.slice(clientPrefix.length));
@@ -118,6 +117,6 @@ export async function locksAmong(
 ): Promise<string[]> {
   if (names.length === 0) return [];
   const all = names.flatMap((name) => [keys.of(name).plain, keys.of(name).queue]);
-  const reply = await runAlone(readiness, listScript, all, [keys.prefix === '' ? '0' : '1'], signal);
+  const reply = await readiness.run(listScript, all, [keys.prefix === '' ? '0' : '1'], signal);
   return names.filter((_, index) => Number((reply as unknown[])[index]) === 1);
 }

@@ -1,10 +1,12 @@
 import type { Clock } from '../../clock.ts';
 import { type HoldfastError, UnsupportedError } from '../../errors.ts';
+import { onAbort } from '../../util/abort.ts';
 import { settlesWithin } from '../../util/backoff.ts';
 import { Batch } from '../shared/batch.ts';
 import { storeClosed } from '../shared/store-closed.ts';
 import type { RedisConnection } from './connection.ts';
-import { clientEnded, failureOf, notSent, outOfTime } from './failure.ts';
+import { clientEnded, failureOf, isNoScript, notSent, outOfTime } from './failure.ts';
+import type { Script } from './script-batch.ts';
 import { evictionPolicyIn, fieldsIn, isOlder, versionIn } from './server-info.ts';
 
 export const VERSION_MIN = [6, 2] as const;
@@ -20,7 +22,7 @@ const CHECK_MS = 2_000;
  * one, the state of the client is checked again, in case an event was missed.
  */
 const CONNECT_MS = 750;
-/** With this many commands without a reply, further ones would not get a reply either. */
+/** With this many calls of a batch abandoned and unanswered, further ones would not get a reply either. */
 const ABANDONED_MAX = 64;
 
 /** One command that shares no call of a script. */
@@ -31,13 +33,16 @@ interface Command {
   readonly beside: string | undefined;
 }
 
-/** Whether the client is connected, and the server is one that can be used; if not, why not. */
+/**
+ * Whether the client is connected, and the server is one that can be used; if not, why not. Commands
+ * that are not worth batching are sent through it.
+ */
 export class ReadinessCheck {
   readonly connection: RedisConnection;
   readonly allowEviction: boolean;
-  readonly commands: Batch<Command, unknown>;
+  readonly #commands: Batch<Command, unknown>;
   readonly #clock: Clock;
-  /** The number of breaks before the connection whose server was found usable; `null`: none. */
+  /** The value of `breaks` when the server was found usable; `null`: it has to be checked. */
   #checked: number | null = null;
   #closed = false;
   /** The run id of the server that was checked last; `null` if it is not known. */
@@ -50,7 +55,7 @@ export class ReadinessCheck {
     this.connection = connection;
     this.allowEviction = allowEviction;
     this.#clock = clock;
-    this.commands = new Batch<Command, unknown>({
+    this.#commands = new Batch<Command, unknown>({
       ...this.batchOptions(),
       itemsMax: 1,
       callsMax: Number.POSITIVE_INFINITY,
@@ -68,7 +73,7 @@ export class ReadinessCheck {
       abandonedMax: ABANDONED_MAX,
       sendsAtOnce: true,
       isReady: () => this.isOpen,
-      whenReady: (callback: (refusal: HoldfastError | null) => void) => void this.whenReady(callback),
+      whenReady: (callback: (refusal: HoldfastError | null) => void) => this.whenReady(callback),
       onNoAnswer: () => void this.#onNoAnswer(),
       errors: {
         notSent: () => outOfTime(false, this.connection),
@@ -99,15 +104,63 @@ export class ReadinessCheck {
     return this.#checked === this.connection.breaks;
   }
 
-  /** Calls back once, with why commands cannot be sent, or `null`. The result cancels that. */
-  whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
+  /** Calls back once, with why commands cannot be sent, or `null`. */
+  whenReady(callback: (refusal: HoldfastError | null) => void): void {
     this.#waiting.add(callback);
     if (this.#closed) this.#answer(storeClosed());
     else if (!this.#opening) void this.#open();
-    return () => void this.#waiting.delete(callback);
   }
 
-  limit(): AbortSignal {
+  /** Resolves when commands can be sent; rejects with the reason why they cannot. */
+  async untilReady(signal = this.#limit()): Promise<void> {
+    if (this.isOpen) return;
+    await new Promise<void>((resolve, reject) => {
+      const callback = (refusal: HoldfastError | null): void => {
+        stopListening();
+        if (refusal === null) resolve();
+        else reject(refusal);
+      };
+      const giveUp = (): void => {
+        this.#waiting.delete(callback);
+        reject(outOfTime(false, this.connection));
+      };
+      const stopListening = onAbort(signal, giveUp);
+      if (signal.aborted) giveUp();
+      else this.whenReady(callback);
+    });
+  }
+
+  /** Resolves when the server has been reached, also if the store refuses to use it. */
+  async untilConnected(signal: AbortSignal): Promise<void> {
+    try {
+      await this.untilReady(signal);
+    } catch (error) {
+      if (!this.connection.isReady) throw error;
+    }
+  }
+
+  /** One command. `beside`: in a Cluster, a command without keys goes to the node of this key. */
+  send(name: string, args: string[], signal = this.#limit(), beside?: string): Promise<unknown> {
+    return this.#commands.add({ name, args, beside }, signal);
+  }
+
+  /** One script. */
+  async run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> {
+    const rest = [`${keys.length}`, ...keys, ...args];
+    try {
+      return await this.send('evalsha', [script.sha, ...rest], signal);
+    } catch (error) {
+      if (!isNoScript((error as Error).cause)) throw error;
+      return await this.send('eval', [script.text, ...rest], signal);
+    }
+  }
+
+  #limit(): AbortSignal {
     const controller = new AbortController();
     this.#clock.startTimer(OPEN_MS, () => controller.abort());
     return controller.signal;

@@ -12,7 +12,6 @@ import type {
   SubscriptionEvents,
 } from '../shared/server-queue-store.ts';
 import { Subscription } from '../shared/subscription.ts';
-import { runAlone, sendAlone } from './call.ts';
 import { claimsIn, listNames } from './inspect.ts';
 import type { Keys } from './keys.ts';
 import { claimOperation, type RenewRequest, releaseOperation, renewOperation } from './operations.ts';
@@ -115,21 +114,21 @@ export class RedisServer implements QueueServer {
     const { keyPrefix } = this.#readiness.connection;
     const { plain } = this.#keys.of(name);
     const message = [keyPrefix + this.#keys.evictions, `e\n${keyPrefix}${plain}\n${id}`];
-    await sendAlone(this.#readiness, this.#keys.publish.toLowerCase(), message, signal);
+    await this.#readiness.send(this.#keys.publish.toLowerCase(), message, signal);
   }
 
   async observe(name: string, forMs: number, signal: AbortSignal): Promise<boolean> {
     const { queue } = this.#keys.of(name);
-    if (forMs === 0) await sendAlone(this.#readiness, 'zrem', [queue, this.#channel], signal);
+    if (forMs === 0) await this.#readiness.send('zrem', [queue, this.#channel], signal);
     // The scripts remove observers that are not subscribed. This one registers again once it is.
     else if (this.subscription.isUp)
-      await runAlone(this.#readiness, observeScript, [queue], [this.#channel, `${forMs}`], signal);
+      await this.#readiness.run(observeScript, [queue], [this.#channel, `${forMs}`], signal);
     return true;
   }
 
   async read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
     const { plain, queue, info } = this.#keys.of(name);
-    return claimsIn(await runAlone(this.#readiness, readScript, [plain, queue, info], [], signal));
+    return claimsIn(await this.#readiness.run(readScript, [plain, queue, info], [], signal));
   }
 
   list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
@@ -138,7 +137,7 @@ export class RedisServer implements QueueServer {
 
   async replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
     const args = [`${count}`, `${limitMs}`];
-    return Number(await sendAlone(this.#readiness, 'wait', args, signal, this.#keys.of(name).plain));
+    return Number(await this.#readiness.send('wait', args, signal, this.#keys.of(name).plain));
   }
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {

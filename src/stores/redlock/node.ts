@@ -1,6 +1,5 @@
 import { type Clock, systemClock } from '../../clock.ts';
 import type { ClaimRef, ClaimRequest, Mode } from '../../store/store.ts';
-import { untilConnected } from '../redis/call.ts';
 import type { RedisConnection } from '../redis/connection.ts';
 import { Keys } from '../redis/keys.ts';
 import { ReadinessCheck } from '../redis/readiness-check.ts';
@@ -91,7 +90,7 @@ export class RedisNode extends RedisStore {
 
   /** For the checks of `diagnose`. Resolves also if the store refuses to use the server. */
   async reach(signal: AbortSignal): Promise<DiagnosedNode> {
-    await untilConnected(this.#readiness, signal);
+    await this.#readiness.untilConnected(signal);
     return {
       label: this.label,
       connection: this.#readiness.connection,

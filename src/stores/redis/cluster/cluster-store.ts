@@ -14,7 +14,6 @@ import type {
   WatchTarget,
 } from '../../../store/store.ts';
 import { Callbacks } from '../../shared/callback-index.ts';
-import { untilReady } from '../call.ts';
 import { failureOf } from '../failure.ts';
 import { Keys } from '../keys.ts';
 import { ReadinessCheck } from '../readiness-check.ts';
@@ -60,7 +59,7 @@ export class ClusterStore implements Replicating {
 
   /** Succeeds when one master answers. A lock on another one fails on its own first command. */
   connect(signal: AbortSignal): Promise<void> {
-    return untilReady(this.#readiness, signal);
+    return this.#readiness.untilReady(signal);
   }
 
   claim(request: ClaimRequest, signal?: AbortSignal, waiter?: Waiter): Promise<ClaimOutcome> {
@@ -177,8 +176,8 @@ class SlotReadiness extends ReadinessCheck {
     return this.#cluster.isOpen && this.#connection.isSlotReady(this.#slot);
   }
 
-  override whenReady(callback: (refusal: HoldfastError | null) => void): () => void {
-    return this.#cluster.whenReady((refusal) => {
+  override whenReady(callback: (refusal: HoldfastError | null) => void): void {
+    this.#cluster.whenReady((refusal) => {
       if (refusal !== null) callback(refusal);
       else
         this.#connection.whenSlotReady(this.#slot).then(

@@ -9,7 +9,6 @@ import {
 } from '../../../store/finding.ts';
 import type { QueueSubscription } from '../../shared/server-queue-store.ts';
 import { checkWakeUp } from '../../shared/wake-up-check.ts';
-import { untilConnected } from '../call.ts';
 import type { RedisConnection } from '../connection.ts';
 import { serverChecks } from '../diagnose.ts';
 import { noConnection } from '../failure.ts';
@@ -36,7 +35,7 @@ export async function diagnoseCluster(
   context: DiagnoseContext,
   { readiness, connection, keysOf, subscription }: DiagnosedCluster,
 ): Promise<readonly Finding[]> {
-  await untilConnected(readiness, context.signal);
+  await readiness.untilConnected(context.signal);
   const masters = await connection.masters();
   const servers = masters.flatMap(({ address, slot, connection: master }) =>
     master === null ? [] : [{ label: address, connection: master, keys: keysOf(slot) }],

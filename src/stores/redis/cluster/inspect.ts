@@ -1,4 +1,3 @@
-import { untilReady } from '../call.ts';
 import type { RedisConnection } from '../connection.ts';
 import { failureOf, noConnection } from '../failure.ts';
 import { locksAmong, scanKeys } from '../inspect.ts';
@@ -15,7 +14,7 @@ export async function* listCluster(
   namePrefix: string,
   signal?: AbortSignal,
 ): AsyncIterable<string> {
-  await untilReady(readiness, signal ?? readiness.limit());
+  await readiness.untilReady(signal);
   const masters = await connection.servers();
   if (masters.length === 0) throw failureOf(noConnection(connection));
   const keys = new Keys(prefix);

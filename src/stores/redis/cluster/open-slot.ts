@@ -1,7 +1,6 @@
 import { StoreError } from '../../../errors.ts';
 import { renewPlainScript, renewScript } from '../../../generated/redis-scripts.ts';
 import type { ClaimRef, RenewChange, RenewOutcome } from '../../../store/store.ts';
-import { runAlone, sendAlone } from '../call.ts';
 import type { Keys } from '../keys.ts';
 import type { ReadinessCheck } from '../readiness-check.ts';
 
@@ -35,13 +34,12 @@ export async function renewInOpenSlot(
   // A note is stored in another key than the hold.
   if (!isTryAgain(failure) || note !== undefined) throw failure;
   const { plain, queue, info } = keys.of(name);
-  const renewed = String(await runAlone(readiness, renewPlainScript, [plain], [`${ttlMs}`, id], signal));
-  if (renewed === '2')
-    await sendAlone(readiness, 'pexpire', [info, `${ttlMs + NOTE_SPARE_MS}`, 'GT'], signal);
+  const renewed = String(await readiness.run(renewPlainScript, [plain], [`${ttlMs}`, id], signal));
+  if (renewed === '2') await readiness.send('pexpire', [info, `${ttlMs + NOTE_SPARE_MS}`, 'GT'], signal);
   // Readers and permits have all three keys. Their renewal failed because it shared a call.
   const reply =
     renewed === '-'
-      ? String(await runAlone(readiness, renewScript, [plain, queue, info], [`${ttlMs} 0 ${id}`], signal))
+      ? String(await readiness.run(renewScript, [plain, queue, info], [`${ttlMs} 0 ${id}`], signal))
       : renewed;
   if (reply.startsWith('!')) throw failure;
   return reply === '0' ? { held: false } : { held: true, validForMs: ttlMs };
