@@ -2,7 +2,7 @@ import { checkClock } from '../../store/clock-check.ts';
 import { type DiagnoseContext, type Finding, runCheck, type Verdict } from '../../store/finding.ts';
 import type { QueueSubscription } from '../shared/server-queue-store.ts';
 import { checkWakeUp } from '../shared/wake-up-check.ts';
-import { worstOf } from '../shared/worst-verdict.ts';
+import { worstAmong } from '../shared/worst-verdict.ts';
 import type { RedisConnection } from './connection.ts';
 import type { Keys } from './keys.ts';
 import { type ReadinessCheck, VERSION_MIN } from './readiness-check.ts';
@@ -54,13 +54,12 @@ export function serverChecks(
   const { versionMin = VERSION_MIN } = connection;
   const known = servers.map((server) => ({ ...server, facts: new ServerFacts(server.connection) }));
   const each = (check: string, run: (facts: ServerFacts, keys: Keys) => Promise<Verdict>): Promise<Finding> =>
-    runCheck(context, check, async () => {
-      const verdicts = known.map(async ({ label, facts, keys }) => {
+    runCheck(context, check, () =>
+      worstAmong(known, async ({ facts, keys }) => {
         const { check: _, ...verdict } = await runCheck(context, check, () => run(facts, keys));
-        return [label, verdict] as const;
-      });
-      return worstOf(await Promise.all(verdicts));
-    });
+        return verdict;
+      }),
+    );
   return [
     each('redis-version', (facts) => checkVersion(facts, versionMin)),
     each('redis-role', checkRole),

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../clock.ts';
-import { type QueueSubscription, ServerQueueStore } from '../shared/server-queue-store.ts';
+import { ServerQueueStore } from '../shared/server-queue-store.ts';
 import type { RedisConnection } from './connection.ts';
 import { Keys } from './keys.ts';
 import { ReadinessCheck } from './readiness-check.ts';
@@ -30,8 +30,9 @@ export interface RedisStoreOptions {
 }
 
 export class RedisStore extends ServerQueueStore implements Replicating {
-  readonly #server: RedisServer;
-  readonly subscription: QueueSubscription;
+  readonly server: RedisServer;
+  readonly readiness: ReadinessCheck;
+  readonly keys: Keys;
 
   /** `parts`: those that the caller uses as well. A Cluster and a Redlock make them. */
   constructor(
@@ -46,16 +47,17 @@ export class RedisStore extends ServerQueueStore implements Replicating {
     const keys = parts?.keys ?? new Keys(options.prefix ?? 'holdfast:');
     const server = new RedisServer(readiness, keys, { ...options, clock }, ownsClient);
     super(server, clock);
-    this.#server = server;
-    this.subscription = server.subscription;
+    this.server = server;
+    this.readiness = readiness;
+    this.keys = keys;
   }
 
   replicasWith(name: string, count: number, limitMs: number, signal?: AbortSignal): Promise<number> {
-    return this.#server.replicasWith(name, count, limitMs, signal);
+    return this.server.replicasWith(name, count, limitMs, signal);
   }
 
-  /** No waiters, no pending requests, no handoff to check: the store can be dropped. */
+  /** No waiters, no observers, no pending requests, no handoff to check: the store can be dropped. */
   get isIdle(): boolean {
-    return this.#server.isIdle && this.isQuiet;
+    return this.server.isIdle && this.isQuiet;
   }
 }

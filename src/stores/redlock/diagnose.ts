@@ -8,21 +8,13 @@ import {
   type Verdict,
   warn,
 } from '../../store/finding.ts';
-import { type DiagnosedServer, serverChecks } from '../redis/diagnose.ts';
-import type { ReadinessCheck } from '../redis/readiness-check.ts';
+import { serverChecks } from '../redis/diagnose.ts';
 import { ServerFacts } from '../redis/server-checks.ts';
-import type { QueueSubscription } from '../shared/server-queue-store.ts';
 import { checkWakeUp } from '../shared/wake-up-check.ts';
-import { worstOf } from '../shared/worst-verdict.ts';
+import { worstAmong } from '../shared/worst-verdict.ts';
 import type { RedlockNode } from './node.ts';
 
 const NODES_MIN = 3;
-
-/** A node that answers, as the checks see it. */
-export interface DiagnosedNode extends DiagnosedServer {
-  readonly readiness: ReadinessCheck;
-  readonly subscription: QueueSubscription;
-}
 
 /** The checks of every node, and of all of them together. Rejects when no node answers. */
 export async function diagnoseRedlock(
@@ -30,19 +22,24 @@ export async function diagnoseRedlock(
   nodes: readonly RedlockNode[],
 ): Promise<readonly Finding[]> {
   const reached = await Promise.allSettled(nodes.map((node) => node.reach(context.signal)));
-  const servers = reached.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+  const live = reached.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   const silent = nodes.filter((_, n) => reached[n]?.status === 'rejected').map(({ label }) => label);
-  const [first] = servers;
+  const [first] = live;
   if (first === undefined) throw reached.find((each) => each.status === 'rejected')?.reason;
+  const servers = live.map(({ label, readiness: { connection }, keys }) => ({ label, connection, keys }));
   const facts = servers.map(({ label, connection }) => ({ label, facts: new ServerFacts(connection) }));
   return await Promise.all([
     runCheck(context, 'redlock-nodes', () => judgeCount(nodes.length)),
     runCheck(context, 'redlock-reachable', () => judgeReachable(nodes.length, silent)),
     runCheck(context, 'redlock-same-server', () => checkRunIds(facts)),
     runCheck(context, 'redlock-hosts', () => judgeHosts(nodes.map(({ label }) => label))),
-    runCheck(context, 'redlock-restart', () => checkRestarts(context, facts)),
+    runCheck(context, 'redlock-restart', () =>
+      worstAmong(facts, ({ facts }) => checkRestart(context.ttlMs, facts)),
+    ),
     ...serverChecks(context, first.readiness, servers),
-    runCheck(context, 'wake-up', () => checkSubscriptions(context, servers)),
+    runCheck(context, 'wake-up', () =>
+      worstAmong(live, ({ server }) => checkWakeUp(context, server.subscription)),
+    ),
   ]);
 }
 
@@ -108,11 +105,6 @@ export function judgeHosts(labels: readonly string[]): Verdict {
 }
 
 /** A node that has forgotten its votes may help to grant a lock that is held, until the TTL is over. */
-async function checkRestarts({ ttlMs }: DiagnoseContext, nodes: LabelledFacts): Promise<Verdict> {
-  const verdicts = nodes.map(async ({ label, facts }) => [label, await checkRestart(ttlMs, facts)] as const);
-  return worstOf(await Promise.all(verdicts));
-}
-
 async function checkRestart(ttlMs: number, facts: ServerFacts): Promise<Verdict> {
   const info = await facts.info();
   const upMs = Number(info.get('uptime_in_seconds')) * 1_000;
@@ -124,14 +116,4 @@ async function checkRestart(ttlMs: number, facts: ServerFacts): Promise<Verdict>
     'Locks that are held may be granted again, with the vote of this node, until the TTL is over.',
     'Start a node that has lost its data only after the longest TTL, or set appendfsync to always.',
   );
-}
-
-async function checkSubscriptions(
-  context: DiagnoseContext,
-  servers: readonly DiagnosedNode[],
-): Promise<Verdict> {
-  const verdicts = servers.map(
-    async ({ label, subscription }) => [label, await checkWakeUp(context, subscription)] as const,
-  );
-  return worstOf(await Promise.all(verdicts));
 }

@@ -6,7 +6,6 @@ import { ReadinessCheck } from '../redis/readiness-check.ts';
 import { RedisStore } from '../redis/redis-store.ts';
 import { scriptBatch } from '../redis/script-batch.ts';
 import type { Batch } from '../shared/batch.ts';
-import type { DiagnosedNode } from './diagnose.ts';
 import { type MergeRequest, mergeOperation, voteOperation, withdrawOperation } from './operations.ts';
 
 export interface VoteRequest extends Pick<ClaimRequest, 'name' | 'id' | 'mode' | 'ttlMs' | 'note'> {
@@ -46,8 +45,6 @@ export interface RedisNodeOptions {
 export class RedisNode extends RedisStore {
   /** Names the node in errors. */
   readonly label: string;
-  readonly #readiness: ReadinessCheck;
-  readonly #keys: Keys;
   readonly #votes: Batch<VoteRequest, NodeVote>;
   readonly #merges: Batch<MergeRequest, bigint | null>;
   readonly #withdrawals: Batch<ClaimRef, boolean>;
@@ -59,8 +56,6 @@ export class RedisNode extends RedisStore {
     // Shared with the store, so that the server is checked only once.
     super(connection, { clock }, ownsClient, { readiness, keys });
     this.label = label;
-    this.#readiness = readiness;
-    this.#keys = keys;
     this.#votes = scriptBatch(readiness, clock, voteOperation(keys));
     this.#merges = scriptBatch(readiness, clock, mergeOperation(keys));
     this.#withdrawals = scriptBatch(readiness, clock, withdrawOperation(keys));
@@ -68,7 +63,7 @@ export class RedisNode extends RedisStore {
 
   /** Identifies the server: known after the first vote, if the user may ask for it. */
   get serverId(): string | null {
-    return this.#readiness.serverId;
+    return this.readiness.serverId;
   }
 
   vote(request: VoteRequest, signal: AbortSignal): Promise<NodeVote> {
@@ -89,14 +84,8 @@ export class RedisNode extends RedisStore {
   }
 
   /** For the checks of `diagnose`. Resolves also if the store refuses to use the server. */
-  async reach(signal: AbortSignal): Promise<DiagnosedNode> {
-    await this.#readiness.untilConnected(signal);
-    return {
-      label: this.label,
-      connection: this.#readiness.connection,
-      keys: this.#keys,
-      readiness: this.#readiness,
-      subscription: this.subscription,
-    };
+  async reach(signal: AbortSignal): Promise<this> {
+    await this.readiness.untilConnected(signal);
+    return this;
   }
 }

@@ -16,3 +16,11 @@ export function worstOf(verdicts: ReadonlyArray<readonly [server: string, verdic
   const more = alike.length > NAMED_MAX ? [`${alike.length - NAMED_MAX} more`] : [];
   return { ...worst[1], found: [...named, ...more].join('; ') };
 }
+
+/** The same, for a check that is made of each server. */
+export async function worstAmong<Server extends { readonly label: string }>(
+  servers: readonly Server[],
+  check: (server: Server) => Promise<Verdict>,
+): Promise<Verdict> {
+  return worstOf(await Promise.all(servers.map(async (each) => [each.label, await check(each)] as const)));
+}

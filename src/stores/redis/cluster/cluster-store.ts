@@ -101,12 +101,9 @@ export class ClusterStore implements Replicating {
 
   async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
     const { diagnoseCluster } = await import('./diagnose.ts');
-    return await diagnoseCluster(context, {
-      readiness: this.#readiness,
-      connection: this.#connection,
-      keysOf: (slot) => this.#keysOf(slot),
-      subscription: this.#storeOf(CONNECT_NAME).subscription,
-    });
+    const { subscription } = this.#storeOf(CONNECT_NAME).server;
+    const keysOf = (slot: number): Keys => this.#keysOf(slot);
+    return await diagnoseCluster(context, this.#readiness, this.#connection, keysOf, subscription);
   }
 
   close(): Promise<void> {
@@ -147,7 +144,7 @@ export class ClusterStore implements Replicating {
     let checks = 0;
     for (const [slot, store] of this.#stores) {
       this.#stores.delete(slot);
-      if (store.isIdle) void store.subscription.close();
+      if (store.isIdle) void store.server.subscription.close();
       else this.#stores.set(slot, store);
       checks += 1;
       if (checks === RETIRE_CHECKS) return;

@@ -21,19 +21,13 @@ import { SLOTS } from './slots.ts';
 /** A failover needs the votes of a majority of the masters. */
 const MASTERS_MIN = 3;
 
-/** What the checks of a Cluster use of its store. */
-export interface DiagnosedCluster {
-  readonly readiness: ReadinessCheck;
-  readonly connection: ClusterConnection;
-  keysOf(slot: number): Keys;
-  /** Of one slot. */
-  readonly subscription: QueueSubscription;
-}
-
-/** The checks of every master, and of the Cluster as a whole. */
+/** The checks of every master, and of the Cluster as a whole. `subscription`: that of any slot. */
 export async function diagnoseCluster(
   context: DiagnoseContext,
-  { readiness, connection, keysOf, subscription }: DiagnosedCluster,
+  readiness: ReadinessCheck,
+  connection: ClusterConnection,
+  keysOf: (slot: number) => Keys,
+  subscription: QueueSubscription,
 ): Promise<readonly Finding[]> {
   await readiness.untilConnected(context.signal);
   const masters = await connection.masters();
