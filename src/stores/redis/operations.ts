@@ -23,7 +23,6 @@ export function claimOperation(
   return {
     script: claimScript,
     keys,
-    hasCounter: true,
     // After a reconnect, a client may send a claim again that was given up long ago. The late reply
     // has to reach the core, which removes the claim.
     keepsSent: true,
@@ -120,7 +119,6 @@ export function releaseOperation(keys: Keys): Operation<ReleaseRequest, ReleaseA
   return {
     script: releaseScript,
     keys,
-    hasCounter: true,
     encode(requests, command) {
       const [first] = requests;
       if (requests.length === 1 && first !== undefined) {

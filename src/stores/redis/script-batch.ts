@@ -14,8 +14,8 @@ export interface Script {
 export interface Operation<Request extends { readonly name: string }, Result> {
   readonly script: Script;
   readonly keys: Keys;
-  /** The first key of the script is the counter of fences. The keys of each lock follow. */
-  readonly hasCounter: boolean;
+  /** The first key of the script is the counter of fences. Default true. */
+  readonly hasCounter?: boolean;
   /** As for every batch. */
   readonly keepsSent?: boolean;
   /** Adds the arguments of all requests to the command. */
@@ -101,7 +101,7 @@ export function scriptBatch<Request extends { readonly name: string }, Result>(
 
 /** `script`: its text or its SHA-1. */
 function argumentsOf<Request extends { readonly name: string }>(
-  { keys, hasCounter, encode }: Operation<Request, unknown>,
+  { keys, hasCounter = true, encode }: Operation<Request, unknown>,
   script: string,
   requests: readonly Request[],
 ): string[] {

@@ -1,4 +1,3 @@
-import { DEFAULTS } from '../../options.ts';
 import type { StoredClaim } from '../../store/store.ts';
 import { agreedFence, greatest } from './fence.ts';
 import type { RedlockNode } from './node.ts';
@@ -9,7 +8,6 @@ import type { NodeSet } from './node-set.ts';
 export async function readAtMajority(nodes: NodeSet, name: string): Promise<StoredClaim[]> {
   const votes = await nodes.ask({
     id: null,
-    ttlMs: DEFAULTS.settings.ttlMs,
     send: (node, limit) => node.read(name, limit),
     // All nodes are waited for: a claim that is held by a bare majority must not be missed.
     isDecided: () => false,

@@ -1,5 +1,4 @@
 import { ModeMismatchError, StoreError } from '../../errors.ts';
-import { DEFAULTS } from '../../options.ts';
 import type { ClaimRef, ClaimRequest, Mode, RenewChange, RenewOutcome } from '../../store/store.ts';
 import { settlesWithin } from '../../util/backoff.ts';
 import { agreedFence, greatest } from './fence.ts';
@@ -166,7 +165,7 @@ export class Majority {
       else removals.push(removal);
     }
     const removed = Promise.all(removals);
-    const isSettled = await settlesWithin(nodes.clock, removed, nodes.limitMs(DEFAULTS.settings.ttlMs));
+    const isSettled = await settlesWithin(nodes.clock, removed, nodes.limitMs());
     return isSettled && (await removed.then(() => true).catch(() => false));
   }
 
@@ -233,7 +232,6 @@ export class Majority {
     const { majority } = this.#nodes;
     const votes = await this.#nodes.ask<boolean>({
       id,
-      ttlMs: DEFAULTS.settings.ttlMs,
       send,
       isDecided: (so) => so.answered >= majority,
     });

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError, StoreError } from '../../errors.ts';
+import { DEFAULTS } from '../../options.ts';
 import { onAbort } from '../../util/abort.ts';
 import { settlesWithin } from '../../util/backoff.ts';
 import { Commands } from '../../util/command.ts';
@@ -40,8 +41,8 @@ export type Send<Answer> = (node: RedlockNode, signal: AbortSignal) => Promise<A
 interface Question<Answer> {
   /** The claim of the question, if any. The commands of a claim are sent in order. */
   readonly id: string | null;
-  /** The nodes have a share of it to answer. */
-  readonly ttlMs: number;
+  /** The nodes have a share of it to answer. Default: of the default TTL. */
+  readonly ttlMs?: number;
   readonly send: Send<Answer>;
   /** Whether the nodes that have not answered yet can no longer change the outcome. */
   isDecided(votes: NodeAnswers<Answer>): boolean;
@@ -171,7 +172,7 @@ export class NodeSet {
     return await turns.run(id, () => send(node, signal));
   }
 
-  limitMs(ttlMs: number): number {
+  limitMs(ttlMs: number = DEFAULTS.settings.ttlMs): number {
     return Math.min(Math.max(ttlMs * NODE_SHARE, NODE_MS.min), NODE_MS.max);
   }
 

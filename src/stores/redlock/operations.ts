@@ -11,7 +11,6 @@ import type { NodeVote, VoteRequest } from './node.ts';
 export function voteOperation(keys: Keys): Operation<VoteRequest, NodeVote> {
   return {
     keys,
-    hasCounter: true,
     script: voteScript,
     encode(requests, command) {
       let hasNotes = false;
@@ -44,7 +43,6 @@ export interface MergeRequest extends ClaimRef {
 export function mergeOperation(keys: Keys): Operation<MergeRequest, bigint | null> {
   return {
     keys,
-    hasCounter: true,
     script: mergeScript,
     encode(requests, command) {
       for (const request of requests) command.push(`${request.fence} ${request.id}`);
@@ -59,7 +57,6 @@ export function mergeOperation(keys: Keys): Operation<MergeRequest, bigint | nul
 export function withdrawOperation(keys: Keys): Operation<ClaimRef, boolean> {
   return {
     keys,
-    hasCounter: true,
     script: withdrawScript,
     encode(requests, command) {
       for (const request of requests) command.push(request.id);
