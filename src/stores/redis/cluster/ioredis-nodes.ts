@@ -56,7 +56,8 @@ export class IoredisNodes extends ObservedClient<IoredisCluster> implements Clus
 
   /**
    * When connections of a Cluster client end after the client has, its status becomes `close` again
-   * and stays so. A client that reconnects has the status `close` for one tick.
+   * and stays so. A client that reconnects has the status `close` for one tick, and is taken for
+   * closed in that tick.
    */
   get closedReason(): string | null {
     return ENDED.has(this.client.status) ? IOREDIS_CLOSED : null;
@@ -167,6 +168,6 @@ export class NodeConnection extends IoredisConnection<IoredisNode> implements Cl
         stream?.uncork?.();
       });
     }
-    return super.send(name, args);
+    return this.client.call(name, args);
   }
 }
