@@ -133,6 +133,38 @@ it('a claim that is released before the last node has answered a renewal is not 
   expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
 });
 
+it('a claim that is released while a renewal is undecided is not put back', async () => {
+  const nodes = five();
+  const answers: Array<() => void> = [];
+  for (const [n, node] of nodes.entries()) {
+    Object.assign(node, {
+      renew: async (claim: ClaimRef) => {
+        const held = node.holder === claim.id;
+        if (n < 2) await new Promise<void>((resolve) => answers.push(resolve));
+        return { held, validForMs: 86_400_000 };
+      },
+      read: async () =>
+        node.holder === null ? [] : [{ id: node.holder, granted: true, mode: wanted.mode, fence: 1n }],
+    });
+  }
+  const { clock, store } = storeOf(nodes);
+  expect(await store.claim(wanted)).toMatchObject({ granted: true });
+  const [slow, , , , forgetful] = nodes as [CutNode, CutNode, CutNode, CutNode, CutNode];
+  forgetful.holder = null;
+  const renewed = store.renew(wanted, { ttlMs: 86_400_000 });
+  await clock.settle();
+  const released = store.release(wanted);
+  await clock.settle();
+  // The renewal is decided now. This node shows the claim until its release arrives.
+  slow.cut();
+  for (const answer of answers) answer();
+  await Promise.all([renewed, released]);
+  await clock.settle();
+  slow.heal();
+  await clock.advance(1_000);
+  expect(nodes.map(({ holder }) => holder)).toEqual(nodes.map(() => null));
+});
+
 it('a fence is refused if a double cannot represent the next one', async () => {
   const nodes = five();
   for (const node of nodes) {

@@ -175,26 +175,30 @@ export class Majority {
     const isHeld = ({ held }: RenewOutcome): boolean => held;
     const isLost = (so: NodeAnswers<RenewOutcome>): boolean =>
       so.answered - so.count(isHeld) > size - majority;
-    const votes = await this.#nodes.ask<RenewOutcome>({
+    const asked = this.#nodes.ask<RenewOutcome>({
       id: claim.id,
       ttlMs: change.ttlMs,
       signal,
       send: (node, limit) => node.renew(claim, change, limit),
       isDecided: (so) => so.count(isHeld) >= majority || isLost(so),
     });
+    this.#reinstallLater(claim, change, asked);
+    const votes = await asked;
     if (isLost(votes)) return false;
     if (votes.count(isHeld) < majority) throw votes.quorumError('renewal', isHeld, 'unknown');
-    this.#reinstallLater(claim, change, votes);
     return true;
   }
 
-  /** Which nodes do not have the claim is known when all have answered. It may be released before. */
-  #reinstallLater(claim: ClaimRef, change: RenewChange, votes: NodeAnswers<RenewOutcome>): void {
+  /**
+   * Which nodes do not have the claim is known when all have answered. The claim may be released
+   * before, also before a majority has answered.
+   */
+  #reinstallLater(claim: ClaimRef, change: RenewChange, asked: Promise<NodeAnswers<RenewOutcome>>): void {
     if (this.#reinstalls.has(claim.id)) return;
     const controller = new AbortController();
     this.#reinstalls.set(claim.id, controller);
     const isOver = (): void => void this.#reinstalls.delete(claim.id);
-    votes.complete.then(() => this.#reinstall(claim, change, votes, controller.signal)).then(isOver, isOver);
+    asked.then((votes) => this.#reinstall(claim, change, votes, controller.signal)).then(isOver, isOver);
   }
 
   /**
@@ -209,9 +213,12 @@ export class Majority {
     removed: AbortSignal,
   ): Promise<void> {
     const nodes = this.#nodes;
+    await votes.complete;
     const missing = nodes.nodes.filter((node) => votes.of(node)?.held === false);
-    const holder = nodes.nodes.find((node) => votes.of(node)?.held === true);
+    const holders = nodes.nodes.filter((node) => votes.of(node)?.held === true);
+    const [holder] = holders;
     if (missing.length === 0 || holder === undefined || removed.aborted) return;
+    if (holders.length < nodes.majority) return;
     const limitMs = nodes.limitMs(ttlMs);
     const claims = await nodes.tell(holder, null, limitMs, (node, limit) => node.read(name, limit));
     const own = claims.find((claim) => claim.granted && claim.id === id);
