@@ -160,21 +160,11 @@ local function keepPosition(lock, id, w, ttl)
   redis.call('HSET', lock.info, id, waiterEntry(w))
 end
 
-local function renewMany(lock, id, entry, ttl)
-  local mode, fence, granted, _, note = holderIn(entry)
-  redis.call('ZADD', lock.queue, digits(nowMs + ttl - FAR), id)
-  local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
-  redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
-  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
-  save(lock)
-  return fence
-end
-
 local function enqueueOrGrant(lock, id, mode, ttl, wait, note)
   expireHolders(lock)
   local entry = redis.call('HGET', lock.info, id)
+  if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return keep(lock, id, entry, ttl) end
   if entry then allowWrites(lock.queue) end
-  if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return renewMany(lock, id, entry, ttl) end
   local w = entry and waiterIn(entry)
   -- The queue was evicted, or deleted by hand: the claim enters it again.
   if w and not redis.call('ZSCORE', lock.queue, id) then

@@ -204,6 +204,18 @@ local function save(lock)
   if lock.left then shortenKeys(lock) end
 end
 
+-- One of several holders claims again: it is renewed. Returns its fence.
+local function keep(lock, id, entry, ttl)
+  local mode, fence, granted, _, note = holderIn(entry)
+  allowWrites(lock.queue)
+  redis.call('ZADD', lock.queue, digits(nowMs + ttl - FAR), id)
+  local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
+  redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
+  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
+  save(lock)
+  return fence
+end
+
 -- Runs one item of a batch. A key of the wrong type fails its item, and not the whole call.
 local function attempt(work, ...)
   local ok, result = pcall(work, ...)

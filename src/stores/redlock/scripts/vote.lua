@@ -31,18 +31,6 @@ local function refusal(lock, value)
   return 'w ' .. endsMs .. ' x ' .. exclusiveIn(value)
 end
 
--- A holder among several claims again.
-local function keep(lock, id, entry, ttl)
-  local mode, fence, granted, _, note = holderIn(entry)
-  allowWrites(lock.queue)
-  redis.call('ZADD', lock.queue, digits(nowMs + ttl - FAR), id)
-  local covered = math.floor((nowMs + ttl + SPARE_MS) / 1000)
-  redis.call('HSET', lock.info, id, holderEntry(mode, fence, granted, covered, note))
-  lock.shrunk, lock.uncovered, lock.changed = true, nowMs + ttl, true
-  save(lock)
-  return 'k ' .. fence
-end
-
 local function vote(key, queue, info, id, mode, ttl, proposed, note)
   local value = redis.call('GET', key)
   if value then
@@ -55,7 +43,7 @@ local function vote(key, queue, info, id, mode, ttl, proposed, note)
   local lock = lockOf(key, queue, info, value)
   expireHolders(lock)
   local entry = lock.many and redis.call('HGET', info, id)
-  if entry and string.sub(entry, 1, 1) == 'h' then return keep(lock, id, entry, ttl) end
+  if entry and string.sub(entry, 1, 1) == 'h' then return 'k ' .. keep(lock, id, entry, ttl) end
   if lock.weight > 0 and not lock.foreign and lock.family ~= 'rw' then
     save(lock)
     return 'm p1/' .. string.sub(lock.family, 2)
