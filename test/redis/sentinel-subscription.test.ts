@@ -17,7 +17,7 @@ import { eventually, later } from '../support/waiting/eventually.ts';
 
 const topology = await useStage(startRedisSentinel());
 
-/** A client, and as many stores over it. */
+/** A client, and locks in as many stores over it. */
 async function open(stores: number) {
   const client = createSentinel({
     name: MASTER,
@@ -32,7 +32,7 @@ async function open(stores: number) {
     await Promise.all(all.map((locks) => locks.close({ drainMs: 0 })));
     await client.destroy();
   });
-  return all;
+  return { client, all };
 }
 
 /** A client of the master, to look behind the API. */
@@ -46,7 +46,9 @@ const subscribersIn = (list: unknown): string[] =>
   [...String(list).matchAll(/^id=(\d+) (?!.* name=sentinel)/gm)].map(([, id = '']) => id);
 
 it('a waiter is served after the connection of its subscription broke', async () => {
-  const [[holder], [waiter], admin] = [await open(1), await open(1), await openAdmin()];
+  const [holder] = (await open(1)).all;
+  const [waiter] = (await open(1)).all;
+  const admin = await openAdmin();
   const hold = await holder?.mutex('broken').acquire();
   const pending = later((waiter as NonNullable<typeof waiter>).mutex('broken').acquire());
   let subscribers: string[] = [];
@@ -78,14 +80,20 @@ it('a waiter is served after the connection of its subscription broke', async ()
 }, 90_000);
 
 it('a store that is closed leaves the subscriptions of another one over the same client', async () => {
-  const [[closed, kept], [other]] = [await open(2), await open(1)];
+  const { client, all } = await open(2);
+  const [closed, kept] = all;
+  const [other] = (await open(1)).all;
+  const listeners: number[] = [];
   for (const locks of [closed, kept]) {
     const hold = await other?.mutex('first wait').acquire();
     const waiting = later((locks as NonNullable<typeof locks>).mutex('first wait').acquire());
     await eventually('it waits', async () => (await other?.inspect('first wait'))?.waiters.length === 1);
     await hold?.release();
     await (await waiting).release();
+    listeners.push(client.listenerCount('topology-change'));
   }
+  // However many stores there are.
+  expect(listeners[1]).toBe(listeners[0]);
   const admin = await openAdmin();
   const listening = async (): Promise<unknown> =>
     await admin.call('PUBSUB', 'NUMSUB', 'holdfast:\u0001evicted');
@@ -107,7 +115,7 @@ it('is not up before the client has subscribed, also when the master changes mea
     subscribe: () => subscribing,
     unsubscribe: () => Promise.resolve(),
   });
-  const connection = new NodeRedisSentinelConnection(client as unknown as NodeRedisSentinel);
+  const connection = new NodeRedisSentinelConnection(client as unknown as NodeRedisSentinel).use();
   const log: string[] = [];
   connection.listen(['channel'], {
     onMessage: () => {},

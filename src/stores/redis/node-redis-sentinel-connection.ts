@@ -30,6 +30,8 @@ export class NodeRedisSentinelConnection
   implements RedisConnection
 {
   readonly keyPrefix = '';
+  /** What the subscriptions of all stores do when they may have broken. */
+  readonly #onBreaks = new Set<() => void>();
 
   constructor(client: NodeRedisSentinel) {
     super(client, { breaks: ['topology-change', 'client-error', 'reconnecting'] });
@@ -52,7 +54,7 @@ export class NodeRedisSentinelConnection
    * changes, it subscribes again by itself. Messages in between are lost.
    */
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
-    const client = this.client as NodeRedisSentinel & OneListener & EventEmitter;
+    const client = this.client as NodeRedisSentinel & OneListener;
     const onMessage = (message: string): void => listening.onMessage(message);
     const subscribe = async (): Promise<void> => {
       await client.subscribe(channels, onMessage);
@@ -81,19 +83,27 @@ export class NodeRedisSentinelConnection
       listening.onDown();
       begin();
     };
-    client.on('topology-change', onBreak);
-    // The client reports a broken connection by an error, and by nothing else.
-    client.on(errorMonitor, onBreak);
+    this.#onBreaks.add(onBreak);
     begin();
     return {
       close: async () => {
-        client.off('topology-change', onBreak);
-        client.off(errorMonitor, onBreak);
+        this.#onBreaks.delete(onBreak);
         if (client.isOpen) await client.unsubscribe(channels, onMessage).catch(() => {});
       },
       checkAlive: subscribe,
     };
   }
+
+  protected override setListeners(verb: 'on' | 'off'): void {
+    super.setListeners(verb);
+    const client = this.client as unknown as EventEmitter;
+    // The client reports a broken connection by an error, and by nothing else.
+    for (const event of ['topology-change', errorMonitor]) client[verb](event, this.#onBreak);
+  }
+
+  readonly #onBreak = (): void => {
+    for (const onBreak of [...this.#onBreaks]) onBreak();
+  };
 
   askSentinels(): Promise<never> {
     return Promise.reject(new Error('a Sentinel client of node-redis does not tell its Sentinels'));
