@@ -23,7 +23,7 @@ function setUp() {
       };
       return { isOpen: true, setKeepAlive() {}, destroy() {}, close };
     },
-    failureOf: (cause) => new StoreError('away', { cause, applied: 'no' }),
+    notBegun: (cause) => new StoreError('away', { cause, applied: 'no' }),
   });
   const free = (): Promise<Error | null> => new Promise((resolve) => pool.whenFree(resolve));
   return { clock, server, pool, free };

@@ -59,7 +59,7 @@ export class Claims {
       max: connections,
       schema,
       connect: (onClose, signal) => Connection.open(connector, clock, onClose, { signal }),
-      failureOf: failures.failureOf,
+      notBegun: failures.notBegun,
     });
     this.#batch = pooledBatch<Connection, Operation | SingleStatement, unknown>({
       clock,

@@ -1,6 +1,6 @@
 import { ConnectionPool, type ConnectionPoolOptions } from '../shared/connection-pool.ts';
 import { Connection, type ConnectionFactory } from './connection.ts';
-import { failureOf } from './failure.ts';
+import { notBegun } from './failure.ts';
 
 /**
  * The settings of a direct connection. Plans stay right when a small table has grown. Each statement
@@ -26,6 +26,6 @@ export function leasePool(
     setUp: async (connection) => {
       if (connection.isDirect) await connection.run({ text: SET_UP });
     },
-    failureOf,
+    notBegun,
   });
 }

@@ -6,7 +6,7 @@ import {
   type OpenLimits,
   STATEMENT_MS,
 } from '../shared/limited-connection.ts';
-import { failures } from './failure.ts';
+import { failures, notBegun } from './failure.ts';
 
 export const VERSION_MIN = 12;
 
@@ -58,13 +58,16 @@ export class Connection extends LimitedConnection<DriverConnection> {
    */
   static async open(factory: ConnectionFactory, options: ConnectionOptions): Promise<Connection> {
     const { clock, onNotification = () => {}, onClose = () => {} } = options;
-    const driver = factory({
-      onNotification,
-      onClose: () => {
-        if (connection.end()) onClose();
-      },
-    });
-    const connection = new Connection(driver, clock, failures);
+    let connection: Connection;
+    const onEnd = (): void => {
+      if (connection.end()) onClose();
+    };
+    try {
+      connection = new Connection(factory({ onNotification, onClose: onEnd }), clock, failures);
+    } catch (error) {
+      // The settings may name a file that cannot be read.
+      throw notBegun(error);
+    }
     return await connection.opened(() => connection.#handshake(options.anyServer === true), options);
   }
 

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../clock.ts';
-import { HoldfastError } from '../../errors.ts';
+import { type HoldfastError, UnsupportedError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
 import type { LimitedConnection, LimitedDriver } from './limited-connection.ts';
@@ -20,8 +20,8 @@ export interface ConnectionPoolOptions<Connection> {
   connect(onClose: () => void, signal: AbortSignal): Promise<Connection>;
   /** Makes a connection ready for statements. */
   setUp?(connection: Connection): Promise<void>;
-  /** What requests are rejected with when no connection can be opened. */
-  failureOf(error: unknown): HoldfastError;
+  /** What requests are rejected with when no connection can be opened. None of them was sent. */
+  notBegun(error: unknown): HoldfastError;
 }
 
 /** An unused connection is closed after this time. */
@@ -152,7 +152,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
 
   async #open(): Promise<void> {
     this.#opening += 1;
-    const { clock, connect, failureOf } = this.#options;
+    const { clock, connect, notBegun } = this.#options;
     try {
       let connection: Connection | null = null;
       connection = await connect(() => connection !== null && this.#remove(connection), this.#closing.signal);
@@ -166,7 +166,7 @@ export class ConnectionPool<Connection extends PooledConnection> {
       this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
       // A busy connection may become free, but it may also be busy for long.
       const mayBecomeFree = this.#all.size > this.#free.length;
-      if (!mayBecomeFree) this.#callBack(error instanceof HoldfastError ? error : failureOf(error));
+      if (!mayBecomeFree) this.#callBack(error instanceof UnsupportedError ? error : notBegun(error));
       else if (this.#onFree !== null) this.#openAnother();
     }
   }

@@ -66,6 +66,26 @@ it('replies that are lost: what is asked again by the same id is granted once, w
   expect(again).toMatchObject({ granted: true, fence: held?.fence });
 });
 
+it('a connection that breaks before it is ready: nothing was sent, and the error says so', async () => {
+  const [url, prefix] = [stage.urlOf('starter'), 'starting_'];
+  await stage.addUser('starter');
+  await stage.store({ prefix }).read('makes the tables');
+  const other = await stage.admin.getConnection();
+  await other.query('LOCK TABLES starting_migrations WRITE');
+  const claiming = later(stage.store({ url, prefix }).claim(request('not sent')));
+  await eventually('it looks which migrations were applied', async () => {
+    const rows = await stage.query<{ ID: number }>(
+      `SELECT ID FROM information_schema.PROCESSLIST
+        WHERE USER = 'starter' AND INFO LIKE '%starting_migrations%'`,
+    );
+    for (const { ID } of rows) await stage.query(`KILL CONNECTION ${ID}`);
+    return rows.length > 0;
+  });
+  await other.query('UNLOCK TABLES');
+  other.release();
+  await expect(claiming).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+});
+
 it('claims that were given up while the server was out of reach are never sent', async () => {
   const locks = stage.locks({ url: stage.proxyUrl });
   const rowsOf = (like: string) => stage.query('SELECT name FROM holdfast_locks WHERE name LIKE ?', [like]);

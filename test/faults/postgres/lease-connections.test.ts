@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
+import { postgresAdvisoryStore } from '../../../src/stores/postgres/index.ts';
 import { start, stopAll } from '../../cli/support/holdfast.ts';
 import { LeaseStage, request } from '../../postgres/support/lease-stage.ts';
 import { useStage } from '../../support/hooks/use-stage.ts';
@@ -54,6 +55,66 @@ describe.each(LIBRARIES)('row 40: sessions that are ended, under %s', (library) 
     await renewed(hold);
     expect(await hold.release()).toBe(true);
   });
+});
+
+it('a connection that ends before it is ready: nothing was sent, and the error says so', async () => {
+  await stage.store().read('makes the tables');
+  const other = await stage.admin.connect();
+  await other.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+  await other.query('LOCK TABLE holdfast.migrations');
+  const claiming = later(stage.store().claim(request('not sent')));
+  await eventually('it looks which migrations were applied, and is ended', async () => {
+    const ended = await stage.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND query LIKE '%max(id)%' AND pid <> pg_backend_pid()`,
+    );
+    return ended.length > 0;
+  });
+  await other.query('ROLLBACK');
+  other.release();
+  await expect(claiming).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+});
+
+it('the error of a client library that cannot make a connection says that nothing was sent', async () => {
+  // pg reads the certificate when a client is made.
+  const pool = new pg.Pool({ connectionString: `${stage.url}?sslmode=verify-full&sslrootcert=/nowhere` });
+  for (const store of [stage.store({ pool }), postgresAdvisoryStore(pool)]) {
+    const claiming = store.claim(request('not sent'));
+    await expect(claiming).rejects.toMatchObject({ code: 'STORE', applied: 'no', cause: { code: 'ENOENT' } });
+    await store.close();
+  }
+});
+
+it('a server that has become read only: its connections are replaced, as after a failover', async () => {
+  const pool = new pg.Pool({ connectionString: stage.url, application_name: 'becomes-read-only' });
+  const store = stage.store({ pool });
+  const open = async (): Promise<unknown[]> =>
+    (await stage.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'becomes-read-only'")).map(
+      ({ pid }) => pid,
+    );
+  await store.claim(request('before'));
+  const before = await open();
+  expect(before).toHaveLength(1);
+  const setTo = (value: string): Promise<unknown> =>
+    stage.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+  await setTo('on');
+  try {
+    await eventually('it refuses', async () => {
+      await stage.query('SELECT pg_reload_conf()');
+      const refusal = await store.claim(request('refused')).catch((error: unknown) => error);
+      return (refusal as { cause?: { code?: unknown } }).cause?.code === '25006';
+    });
+    await eventually('the connection is replaced', async () => !(await open()).includes(before[0]));
+  } finally {
+    await setTo('off');
+    await stage.query('SELECT pg_reload_conf()');
+  }
+  await eventually('it is used again', () =>
+    store.claim(request('after')).then(
+      ({ granted }) => granted,
+      () => false,
+    ),
+  );
 });
 
 it('row 40: no transaction stays open, so idle_in_transaction_session_timeout ends none', async () => {
