@@ -7,7 +7,7 @@ import { failuresBy } from '../shared/server-failure.ts';
  */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /** The session or the server ended, perhaps after the commit. */
-const ENDED = /^(57P0[124]|57P05|08|XX)/;
+const ENDED = /^(57P0[124]|57P05|25P0[34]|08|XX)/;
 
 /** Data, a constraint or a limit: one operation has failed, and the others were undone with it. */
 const ONE_FAILED = /^(22|23|54)/;
@@ -16,6 +16,8 @@ export const MISSING: ReadonlySet<string> = new Set(['3F000', '42P01', '42883'])
 /** Serialization failure and deadlock: nothing was done, and the next attempt may succeed. */
 const TRY_AGAIN = new Set(['40001', '40P01']);
 const DENIED = new Set(['42501']);
+/** A standby, or the old primary after a failover. */
+const READ_ONLY = new Set(['25006']);
 
 const HINTS: Readonly<Record<string, string>> = {
   '25006': 'this server is a standby, or is set to be read only',
@@ -46,6 +48,7 @@ export const failures = failuresBy({
     end: { has: (state) => ENDED.test(state) },
     one: { has: (state) => ONE_FAILED.test(state) },
     tables: MISSING,
+    server: READ_ONLY,
     again: TRY_AGAIN,
     denied: DENIED,
   },
