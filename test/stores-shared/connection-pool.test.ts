@@ -52,6 +52,24 @@ it('gives the reason why none can be opened, when none is busy', async () => {
   expect(await free()).toMatchObject({ code: 'STORE', message: 'away', applied: 'no' });
 });
 
+it('waits for the next try without keeping the process alive: a renewal may be all that waits', async () => {
+  const { clock, server, free } = setUp();
+  const kept: unknown[] = [];
+  const { startTimer } = clock;
+  clock.startTimer = (ms, fire, options) => {
+    kept.push(options?.keepAlive);
+    return startTimer.call(clock, ms, fire, options);
+  };
+  server.isAway = true;
+  expect(await free()).not.toBeNull();
+  const next = free();
+  await clock.settle();
+  expect(kept).toEqual([undefined]);
+  server.isAway = false;
+  await clock.advance(1_000);
+  expect(await next).toBeNull();
+});
+
 it('closes a connection that no request has taken', async () => {
   const { clock, server, pool, free } = setUp();
   // The caller has given up meanwhile, so nothing is taken.

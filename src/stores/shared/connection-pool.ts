@@ -48,7 +48,6 @@ export class ConnectionPool<Connection extends PooledConnection> {
   /** Aborts when the pool closes: a silent server may keep a connection opening for seconds. */
   readonly #closing = new AbortController();
   #failures = 0;
-  #retryAtMs = 0;
   #retryTimer: Timer | null = null;
   #onFree: ((refusal: HoldfastError | null) => void) | null = null;
   #isClosed = false;
@@ -135,19 +134,8 @@ export class ConnectionPool<Connection extends PooledConnection> {
   }
 
   #openAnother(): void {
-    if (this.#all.size + this.#opening >= this.#options.max || this.#retryTimer !== null) return;
-    const { clock } = this.#options;
-    const delayMs = this.#retryAtMs - clock.monotonicMs();
-    if (delayMs <= 0) {
-      void this.#open();
-      return;
-    }
-    const retry = (): void => {
-      this.#retryTimer = null;
-      if (this.#onFree !== null) void this.#open();
-    };
-    // Callers wait for it.
-    this.#retryTimer = clock.startTimer(delayMs, retry, { keepAlive: true });
+    const count = this.#all.size + this.#opening;
+    if (count < this.#options.max && this.#retryTimer === null) void this.#open();
   }
 
   async #open(): Promise<void> {
@@ -163,11 +151,15 @@ export class ConnectionPool<Connection extends PooledConnection> {
       this.giveBack(connection);
     } catch (error) {
       this.#opening -= 1;
-      this.#retryAtMs = clock.monotonicMs() + backoff(clock, this.#failures++, RETRY_MS);
+      if (this.#isClosed) return;
+      // A renewal may be all that waits for it, so it does not keep the process alive.
+      this.#retryTimer ??= clock.startTimer(backoff(clock, this.#failures++, RETRY_MS), () => {
+        this.#retryTimer = null;
+        if (this.#onFree !== null) this.#openAnother();
+      });
       // A busy connection may become free, but it may also be busy for long.
       const mayBecomeFree = this.#all.size > this.#free.length;
       if (!mayBecomeFree) this.#callBack(error instanceof UnsupportedError ? error : notBegun(error));
-      else if (this.#onFree !== null) this.#openAnother();
     }
   }
 
