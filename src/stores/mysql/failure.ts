@@ -6,6 +6,8 @@ import { failuresBy } from '../shared/server-failure.ts';
  * shuts down, it failed in the commit, the session was killed or was idle for too long.
  */
 const ENDED = new Set([1053, 1105, 1180, 1927, 3169, 4031]);
+/** Errors of a client: a proxy reports by them that it has lost the server. */
+const isClientError = (code: number): boolean => code >= 2_000 && code < 3_000;
 
 /** Packet too large, data that does not fit: one operation caused it, and nothing was done. */
 const ONE_FAILED = new Set([1153, 1264, 1366, 1406, 3141]);
@@ -36,7 +38,7 @@ export const failures = failuresBy({
   label: 'MySQL',
   codeOf: errorNumberOf,
   kinds: {
-    end: ENDED,
+    end: { has: (code) => ENDED.has(code) || isClientError(code) },
     one: ONE_FAILED,
     tables: MISSING,
     server: READ_ONLY,
