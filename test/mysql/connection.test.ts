@@ -1,3 +1,4 @@
+import mysql from 'mysql2';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { Connection, type Connector, type DriverConnection } from '../../src/stores/mysql/connection.ts';
@@ -38,4 +39,12 @@ it.each([
   await expect(running).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
   expect(connection.isOpen).toBe(false);
   expect(closed).toBe(1);
+});
+
+it('a connection makes no code from text where the pool of the user does not', async () => {
+  const pool = mysql.createPool({ uri: stage.url, disableEval: true });
+  const own = await connectorOf(pool)();
+  expect(own).toMatchObject({ config: { disableEval: true } });
+  await own.promise().end();
+  await pool.promise().end();
 });

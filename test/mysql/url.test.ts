@@ -32,6 +32,7 @@ it.each([
   'mysql://h/',
   'mysql://h/a/b',
   'mysql://h:port/db',
+  'mysql://h:65536/db',
   'mysql://h/db?ssl=maybe',
   'mysql://h/db?timeout=5',
   'mysql://u:secret%zz@h/db',

@@ -10,11 +10,13 @@ export interface MysqlPool {
   getConnection: unknown;
 }
 
-/** The settings that are copied from the user's pool: address, login and encryption. */
+/** What is copied from the user's pool: address, login, encryption, and what the runtime allows. */
 const SETTINGS = [
   ...['host', 'port', 'localAddress', 'socketPath', 'stream', 'ssl', 'compress', 'connectAttributes'],
   ...['user', 'password', 'password2', 'password3', 'passwordSha1', 'authPlugins', 'authSwitchHandler'],
   ...['database', 'insecureAuth', 'enableCleartextPlugin', 'enableKeepAlive', 'keepAliveInitialDelay'],
+  // Where code must not be made from text, mysql2 cannot read rows without it.
+  'disableEval',
 ];
 
 /**
@@ -44,7 +46,8 @@ export function connectorOf(pool: MysqlPool): Connector {
 
 /** Makes connections with these settings of mysql2. */
 export function connectorFrom(config: Readonly<Record<string, unknown>>): Connector {
-  const settings = { ...Object.fromEntries(SETTINGS.map((name) => [name, config[name]])), ...OURS };
+  const given = SETTINGS.map((name) => [name, config[name]]).filter(([, value]) => value !== undefined);
+  const settings = { ...Object.fromEntries(given), ...OURS };
   return async () => (await load()).createConnection(settings);
 }
 

@@ -28,7 +28,7 @@ export function parseMysqlUrl(url: string): {
   const [location, query] = splitQuery(url);
   const parameters = parseQuery(query, KNOWN);
   const [, user = '', host = '', port = '3306', database = ''] = FORM.exec(location) ?? [];
-  if (database === '')
+  if (database === '' || Number(port) > 65_535)
     throw new InvalidArgumentError('url', 'must look like mysql://user:password@host:3306/database');
   const ssl = parameters.get('ssl') ?? 'false';
   if (!['true', 'false', 'unchecked'].includes(ssl))
