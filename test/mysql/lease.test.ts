@@ -107,6 +107,18 @@ describe('waiting', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
+  it('a waiter that cannot be woken is told to ask twice before it loses its turn', async () => {
+    const store = stage.store();
+    await store.claim(request('asked'));
+    // The first waiter of a process asks more often.
+    await store.claim(request('asked', { wait: true }), undefined, { wake() {} });
+    for (let n = 0; n < 40; n += 1) {
+      const outcome = await store.claim(request('asked', { wait: true }));
+      const askAgainMs = outcome.granted ? null : outcome.retryAfterMs;
+      expect(2 * (askAgainMs ?? Number.POSITIVE_INFINITY)).toBeLessThan(5_000);
+    }
+  });
+
   it('a renewal that changes the note wakes the waiters of the lock, in every process', async () => {
     const [a, b] = [stage.store(), stage.store()];
     const held = request('noted', { note: 'before' });

@@ -60,8 +60,11 @@ export class MysqlServer implements QueueServer {
   readonly label = 'MySQL';
   /** Far below the greatest BIGINT. */
   readonly fenceMax = 2n ** 62n;
-  /** The next waiter has five seconds to claim. The poller wakes those that can be woken. */
-  readonly retry = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 2_000, max: 3_000 } };
+  /**
+   * A waiter that cannot be woken must have asked again before `ALIVE_US` has passed, also when one
+   * time in between was too soon for a report (`KEEP_US`). The poller wakes those that can be woken.
+   */
+  readonly retry = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 1_500, max: 2_400 } };
   readonly #diagnosed: DiagnosedStore;
   readonly #queueMax: number;
   readonly #claims: Claims;
