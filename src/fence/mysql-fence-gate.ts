@@ -63,11 +63,13 @@ export function mysqlFenceGate(tx: MysqlTransaction, options: MysqlFenceOptions 
   return {
     async check(resource, fence) {
       checkFence(resource, fence);
-      if (Buffer.byteLength(resource) > RESOURCE_BYTES_MAX)
+      // As bytes: the text would depend on the character set of the user's connection.
+      const bytes = Buffer.from(resource);
+      if (bytes.length > RESOURCE_BYTES_MAX)
         throw new InvalidArgumentError('resource', `must be at most ${RESOURCE_BYTES_MAX} bytes`);
       try {
-        await connection.query(schema.sql(RAISE), [resource, `${fence}`]);
-        const answer = await connection.query(schema.sql(LATEST), [resource]);
+        await connection.query(schema.sql(RAISE), [bytes, `${fence}`]);
+        const answer = await connection.query(schema.sql(LATEST), [bytes]);
         const [[row]] = answer as [[{ fence: string }]];
         assertNotStale(resource, fence, BigInt(row.fence));
       } catch (error) {

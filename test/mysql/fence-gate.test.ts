@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PoolConnection } from 'mysql2/promise';
+import mysql, { type PoolConnection } from 'mysql2/promise';
 import { beforeAll, expect, it } from 'vitest';
 import { mysqlFenceGate } from '../../src/fence/index.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
@@ -59,6 +59,14 @@ it('waits for an earlier holder that still writes, and then refuses the one that
   await Promise.race([checked, later]);
   const earlier = transaction((tx) => mysqlFenceGate(tx).check('slow', 10n));
   await expect(Promise.all([later, earlier])).rejects.toMatchObject({ code: 'STALE_FENCE' });
+});
+
+it('knows a resource by its characters, whatever the character set of the connection is', async () => {
+  const latin = await mysql.createConnection({ uri: stage.url, charset: 'latin1' });
+  await mysqlFenceGate(latin).check('café', 9n);
+  await latin.end();
+  const later = transaction((tx) => mysqlFenceGate(tx).check('café', 8n));
+  await expect(later).rejects.toMatchObject({ code: 'STALE_FENCE', latest: 9n });
 });
 
 it('takes a connection of either API, and says what is missing', async () => {
