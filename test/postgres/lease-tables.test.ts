@@ -150,6 +150,29 @@ it('observers that have disappeared are deleted with the row of the lock', async
     ]);
 });
 
+it('an observer of a lock that is busy while it is registered hears of later changes', async () => {
+  const store = stage.store();
+  const held = request('busy for an observer');
+  await store.claim(held);
+  await using _ = await store.watch({ name: 'makes it listen' }, () => {});
+  await eventually('it listens', async () => {
+    const rows = await stage.query("SELECT 1 FROM holdfast.observers WHERE name = 'makes it listen'");
+    return rows.length > 0;
+  });
+  const other = await stage.admin.connect();
+  await other.query('BEGIN');
+  await other.query('SELECT 1 FROM holdfast.locks WHERE name = $1 FOR UPDATE', [held.name]);
+  let calls = 0;
+  await using _observer = await store.watch(held, () => {
+    calls += 1;
+  });
+  await other.query('ROLLBACK');
+  other.release();
+  await store.release(held);
+  // It is registered again after 15 s in any case.
+  await eventually('it is called', () => calls > 0, 12_000);
+});
+
 it('no fence is so great that a greater one cannot follow, for this lock or any other', async () => {
   const store = stage.store();
   for (const fenceAbove of [2n ** 62n + 1n, 2n ** 63n - 2n, 2n ** 63n - 1n, 2n ** 70n]) {

@@ -63,6 +63,11 @@ describe('the schema', () => {
     const unwilling = postgresLeaseStore(makePool('pg.Pool', url), { migrate: false });
     await expect(unwilling.claim(request('a'))).rejects.toMatchObject({ code: 'UNSUPPORTED' });
     await unwilling.close();
+    const options = { migrate: false, schema: 'ours' };
+    const elsewhere = postgresLeaseStore(makePool('pg.Pool', url), options);
+    const missing = { message: expect.stringContaining('"holdfast migrations --schema ours"') };
+    await expect(elsewhere.claim(request('a'))).rejects.toMatchObject(missing);
+    await elsewhere.close();
     const role = `nobody_${process.pid}`;
     server.psql(url, `CREATE ROLE ${role} LOGIN`);
     const unable = postgresLeaseStore(makePool('pg.Pool', url.replace('postgres@', `${role}@`)));

@@ -78,7 +78,7 @@ export function leaseStore(factory: ConnectionFactory, options: PostgresLeaseOpt
 
 /** The greatest `fenceAbove` that is accepted: every lock needs greater fences later. */
 const FENCE_MAX = 2n ** 62n;
-/** How often an observer is registered again while the lock's row is busy. */
+/** How many times a registration is tried while the lock's row is busy. */
 const OBSERVE_TRIES = 20;
 
 /** The queues are in the tables of `migrations/`, and each operation is an SQL function. */
@@ -167,11 +167,12 @@ export class LeaseServer implements QueueServer {
       values: [name, channel, `${forMs}`],
     };
     // While it is not up, nothing is sent: every observer is registered again when it comes up.
-    for (let tries = 0; isUp && tries < OBSERVE_TRIES; tries += 1) {
+    let isRegistered = !isUp;
+    for (let tries = 0; !isRegistered && tries < OBSERVE_TRIES; tries += 1) {
       const [row] = await this.#batch.add(request, signal);
-      if (row?.[0] === 'true') break;
+      isRegistered = row?.[0] === 'true';
     }
-    return !this.#subscription.isPolling;
+    return isRegistered && !this.#subscription.isPolling;
   }
 
   read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {

@@ -10,6 +10,8 @@ import { failures } from './failure.ts';
  */
 const WITHOUT_DISK_WAIT = "set_config('synchronous_commit', 'off', true)";
 
+const DEFAULT = 'holdfast';
+
 /** `claim`: an exclusive claim without a note, when it is the only operation. */
 type Call = 'claim' | 'renew' | 'release' | 'batch' | 'batchAnywhere';
 
@@ -18,7 +20,7 @@ export class Schema extends MigratedSchema<Connection> {
   readonly quoted: string;
   readonly calls: Readonly<Record<Call, Statement>>;
 
-  constructor(name = 'holdfast', migrates = true) {
+  constructor(name = DEFAULT, migrates = true) {
     super({
       option: 'schema',
       name,
@@ -30,7 +32,7 @@ export class Schema extends MigratedSchema<Connection> {
       files: migrations,
       mark: 'INSERT INTO holdfast.migrations',
       place: `The schema ${name}`,
-      command: 'holdfast migrations',
+      command: name === DEFAULT ? 'holdfast migrations' : `holdfast migrations --schema ${name}`,
       migrates,
       failures,
     });
