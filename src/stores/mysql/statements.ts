@@ -1,6 +1,9 @@
 import type { Schema } from './schema.ts';
 
-/** The server's time in microseconds, whatever time zone the session has: when the statement began. */
+/**
+ * When the statement began, in microseconds, whatever time zone the session has: by the clock of the
+ * server that answers. For `READ` behind a proxy that may be a replica.
+ */
 const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
 /**
