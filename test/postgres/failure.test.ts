@@ -10,5 +10,6 @@ it('what the server says that it has undone is undone', () => {
 it('a link that broke says nothing of what the server did, however its code is spelled', () => {
   for (const code of ['EPIPE', 'EPERM', 'ECONNRESET', 'CONNECTION_CLOSED'])
     expect(failed(code)).toBe('unknown');
-  for (const code of ['57P01', '57P02', '57P05', '08006', 'XX000']) expect(failed(code)).toBe('unknown');
+  for (const code of ['57P01', '57P02', '57P05', '25P03', '25P04', '08006', 'XX000'])
+    expect(failed(code)).toBe('unknown');
 });
