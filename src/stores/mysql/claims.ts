@@ -4,10 +4,10 @@ import { Commands } from '../../util/command.ts';
 import type { Batch } from '../shared/batch.ts';
 import type { Answer, CallInfo } from '../shared/batch-options.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
-import { busyAnswer, isSingle, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
+import { isSingle, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
 import { type Changes, Connection, type Row, type Value } from './connection.ts';
 import type { DiagnosedStore } from './diagnose.ts';
-import { errorNumberOf, failures } from './failure.ts';
+import { failures } from './failure.ts';
 import { decodeRow, encodeRow } from './lock-row.ts';
 import { Poller } from './poller.ts';
 import { RowQueue } from './queue.ts';
@@ -26,9 +26,6 @@ export interface Operation<Answer = unknown> {
   readonly isBackground?: boolean;
 }
 
-/** A number is out of range: see `WRITE`. */
-const CHANGED = 1690;
-const RETRIES_MAX = 20;
 /** On a silent connection a poll must be given up before the holds whose renewals share it are lost. */
 const POLL_LIMIT_MS = 1_000;
 
@@ -66,7 +63,6 @@ export class Claims {
       pool: this.pool,
       send: (connection, requests, call) => this.#send(connection, requests, call),
       failures,
-      retriesMax: RETRIES_MAX,
     });
   }
 
@@ -105,8 +101,10 @@ export class Claims {
       call.isWanted(position) ? apply(operation, queues.get(operation.name)) : { value: null },
     );
     const changed = [...queues.values()].filter(({ row, was }) => row.version !== was);
-    if (changed.length > 0 && !(await this.#write(connection, changed)))
-      return operations.map((_, position) => busyAnswer(this.#clock, failures.label, call.triesOf(position)));
+    if (changed.length > 0) {
+      const rows = changed.map(({ row, was }) => encodeRow(row, was));
+      await connection.run(this.statements.WRITE, [JSON.stringify(rows)]);
+    }
     for (const { was } of changed) if (was === null) this.#onNewRow();
     for (const queue of queues.values()) this.poller.onLook(queue);
     return answers;
@@ -130,21 +128,6 @@ export class Claims {
       return new Map(queues);
     } catch (error) {
       throw failures.notBegun(error);
-    }
-  }
-
-  /**
-   * Writes all of these rows or none, in the order of their names, so that no two writes wait for each
-   * other's rows. Resolves to false when one of them has changed since it was read.
-   */
-  async #write(connection: Connection, changed: readonly RowQueue[]): Promise<boolean> {
-    const rows = changed.map(({ row, was }) => encodeRow(row, was));
-    try {
-      await connection.run(this.statements.WRITE, [JSON.stringify(rows)]);
-      return true;
-    } catch (error) {
-      if (errorNumberOf(error) === CHANGED) return false;
-      throw error;
     }
   }
 

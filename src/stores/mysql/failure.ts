@@ -16,8 +16,11 @@ const DENIED = new Set([1044, 1046, 1142, 1143, 1227]);
 const MISSING = new Set([1049, 1146]);
 /** The server is set to be read only: a replica, or the old primary after a failover. */
 const READ_ONLY = new Set([1290, 1792, 1836]);
-/** Deadlock, snapshot too old, to be prepared again: nothing was done, and the next try may succeed. */
-const TRY_AGAIN = new Set([1213, 1020, 1615]);
+/**
+ * Deadlock, snapshot too old, a prepared statement that the server has forgotten, a number out of range
+ * (see `WRITE`): nothing was done, and the next try may succeed.
+ */
+const TRY_AGAIN = new Set([1213, 1020, 1615, 1690]);
 
 const HINTS: Readonly<Record<number, string>> = {
   1040: 'MySQL has no connection left',

@@ -45,8 +45,6 @@ interface StatementContext {
   readonly channel: string | null;
 }
 
-const RETRIES_MAX = 5;
-
 /** The operations of a call are one statement. */
 export function leaseBatch({ clock, schema, pool, queueMax, channel }: LeaseBatchOptions): LeaseBatch {
   return pooledBatch<Connection, LeaseRequest, readonly Row[]>({
@@ -67,7 +65,6 @@ export function leaseBatch({ clock, schema, pool, queueMax, channel }: LeaseBatc
       });
     },
     failures,
-    retriesMax: RETRIES_MAX,
   });
 }
 

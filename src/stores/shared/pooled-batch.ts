@@ -29,8 +29,6 @@ export interface PooledBatchOptions<Connection extends PooledConnection, Request
     call: CallInfo,
   ): Promise<readonly Answer<Result>[]>;
   readonly failures: Failures;
-  /** How often an operation is sent again after a failure of the kind `again`. */
-  readonly retriesMax: number;
 }
 
 /** The most operations in a call: their rows may stay locked until the call has committed. */
@@ -49,7 +47,7 @@ export function pooledBatch<
   Request extends Operation | SingleStatement,
   Result,
 >(options: PooledBatchOptions<Connection, Request, Result>): Batch<Request, Result> {
-  const { clock, pool, send, failures, retriesMax } = options;
+  const { clock, pool, send, failures } = options;
   const { label, kindOf } = failures;
   return new Batch<Request, Result>({
     clock,
@@ -67,6 +65,8 @@ export function pooledBatch<
         return await send(connection, requests, call);
       } catch (error) {
         const kind = kindOf(error);
+        if (kind === 'again')
+          return requests.map((_, position) => busyAnswer(clock, label, call.triesOf(position)));
         if (kind === 'tables') pool.forgetSchema();
         // The name of the server may lead to another one by now.
         if (kind === 'server') pool.replaceAll();
@@ -75,11 +75,7 @@ export function pooledBatch<
         pool.giveBack(connection);
       }
     },
-    onFailure(error, { tries }) {
-      const kind = kindOf(error);
-      if (kind === 'one') return 'alone';
-      return kind === 'again' && tries <= retriesMax ? { againMs: 0 } : 'fail';
-    },
+    onFailure: (error) => (kindOf(error) === 'one' ? 'alone' : 'fail'),
     errors: {
       notSent: () => new StoreError(`${label}: not sent within the time limit`, { applied: 'no' }),
       noAnswer: failures.unanswered,
