@@ -30,11 +30,14 @@ it.each([
 ])('a connection that breaks during a statement is not used again: %s', async (_case, wrap) => {
   let closed = 0;
   const connector = wrap(connectorOf(stage.pool(stage.url)));
-  const connection = await Connection.open(connector, systemClock, () => {
-    closed += 1;
+  const connection = await Connection.open(connector, {
+    clock: systemClock,
+    onClose: () => {
+      closed += 1;
+    },
   });
-  const [[id] = []] = await connection.run('SELECT CONNECTION_ID()');
-  const running = later(connection.run('SELECT SLEEP(30)'));
+  const [[id] = []] = await connection.run({ text: 'SELECT CONNECTION_ID()' });
+  const running = later(connection.run({ text: 'SELECT SLEEP(30)' }));
   await stage.admin.query(`KILL CONNECTION ${Number(id)}`);
   await expect(running).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
   expect(connection.isOpen).toBe(false);

@@ -14,7 +14,7 @@ afterAll(async () => {
 });
 
 async function connect(url: string): Promise<Connection> {
-  const connection = await Connection.open(connectorOf(stage.pool(url)), systemClock, () => {});
+  const connection = await Connection.open(connectorOf(stage.pool(url)), { clock: systemClock });
   connections.push(connection);
   return connection;
 }
@@ -36,7 +36,7 @@ class ImpatientSchema extends Schema {
 }
 
 async function count(connection: Connection, variable: string): Promise<number> {
-  return Number((await connection.run(`SHOW SESSION STATUS LIKE '${variable}'`))[0]?.[1]);
+  return Number((await connection.run({ text: `SHOW SESSION STATUS LIKE '${variable}'` }))[0]?.[1]);
 }
 
 describe('migrations', () => {
@@ -54,11 +54,13 @@ describe('migrations', () => {
   it('that were interrupted go on where they ended', async () => {
     const connection = await connect(await stage.server.createDatabase());
     await new Schema().migrate(connection);
-    await connection.run('ALTER TABLE holdfast_locks ADD COLUMN later INT NOT NULL DEFAULT 1');
+    await connection.run({ text: 'ALTER TABLE holdfast_locks ADD COLUMN later INT NOT NULL DEFAULT 1' });
     expect(await new Schema().applied(connection)).toBe(1);
     await new LaterSchema().migrate(connection);
     expect(await new Schema().applied(connection)).toBe(2);
-    const rows = await connection.run("SHOW INDEX FROM holdfast_locks WHERE Key_name = 'later_index'");
+    const rows = await connection.run({
+      text: "SHOW INDEX FROM holdfast_locks WHERE Key_name = 'later_index'",
+    });
     expect(rows).toHaveLength(1);
   });
 
@@ -66,14 +68,14 @@ describe('migrations', () => {
     const url = await stage.server.createDatabase();
     const [slow, waiting] = [await connect(url), await connect(url)];
     const schema = new ImpatientSchema();
-    await slow.run(`SELECT GET_LOCK(${schema.migrationLock}, 0)`);
+    await slow.run({ text: `SELECT GET_LOCK(${schema.migrationLock}, 0)` });
     await expect(schema.migrate(waiting)).rejects.toMatchObject({
       code: 'STORE',
       applied: 'no',
       message: expect.stringContaining('migrating'),
     });
     expect(await schema.applied(waiting)).toBe(0);
-    await slow.run(`SELECT RELEASE_LOCK(${schema.migrationLock})`);
+    await slow.run({ text: `SELECT RELEASE_LOCK(${schema.migrationLock})` });
     await schema.migrate(waiting);
   });
 });

@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { Schema } from '../../src/stores/mysql/schema.ts';
-import { statementsFor } from '../../src/stores/mysql/statements.ts';
+import { PRUNE, RAISE_FLOOR, READ, WRITE } from '../../src/stores/mysql/statements.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { LeaseStage, request } from './support/lease-stage.ts';
 
@@ -29,7 +28,6 @@ describe.each(['STRICT_ALL_TABLES', ''])('a write in a session whose sql_mode is
     try {
       await tx.query('SET SESSION sql_mode = ?', [mode]);
       const columns = [version, '7', floor, '1', 'another', 1, 1, 1, '', null];
-      const { WRITE } = statementsFor(new Schema());
       return await tx.execute(WRITE, [
         JSON.stringify([
           ['held', ...columns],
@@ -55,7 +53,6 @@ describe.each(['STRICT_ALL_TABLES', ''])('a write in a session whose sql_mode is
 
 it('a late write does not bring back a hold whose row was pruned since it was read', async () => {
   const store = stage.store();
-  const { READ, WRITE, RAISE_FLOOR, PRUNE } = statementsFor(new Schema());
   const [late, other] = [request('late'), request('other')];
   const prune = async (name: string, fence: string, version: string): Promise<void> => {
     await stage.admin.execute(RAISE_FLOOR, [fence]);

@@ -21,7 +21,7 @@ function setUp() {
       const close = async (): Promise<void> => {
         server.closed += 1;
       };
-      return { isOpen: true, setKeepAlive() {}, destroy() {}, close };
+      return { isOpen: true, setKeepAlive() {}, destroy() {}, close, run: async () => [] };
     },
     notBegun: (cause) => new StoreError('away', { cause, applied: 'no' }),
   });

@@ -2,16 +2,17 @@ import type { Clock } from '../../clock.ts';
 import { HoldfastError, StoreError } from '../../errors.ts';
 import { Commands } from '../../util/command.ts';
 import type { Batch } from '../shared/batch.ts';
-import type { Answer, CallInfo } from '../shared/batch-options.ts';
+import type { Answer } from '../shared/batch-options.ts';
 import { ConnectionPool } from '../shared/connection-pool.ts';
-import { isSingle, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
-import { type Changes, Connection, type Row, type Value } from './connection.ts';
+import { type PooledBatchOptions, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
+import { Connection, type Row } from './connection.ts';
 import type { DiagnosedStore } from './diagnose.ts';
 import { failures } from './failure.ts';
 import { decodeRow, encodeRow } from './lock-row.ts';
 import { Poller } from './poller.ts';
 import { RowQueue } from './queue.ts';
-import { type Statements, statementsFor } from './statements.ts';
+import type { Schema } from './schema.ts';
+import { READ, WRITE } from './statements.ts';
 
 /** An operation on one lock. Those of a tick read and write their rows together. */
 export interface Operation<Answer = unknown> {
@@ -19,12 +20,18 @@ export interface Operation<Answer = unknown> {
   /** What it does to the claims of the lock. Throws for a definite no. */
   apply(queue: RowQueue): Answer;
   /** Does the same in one statement, if no other claim is in the way. The version comes first. */
-  readonly alone?: readonly [text: string, ...values: Value[]] | undefined;
+  readonly alone?: readonly [text: string, ...values: string[]] | undefined;
   /** The answer of that statement, if it has changed the row. */
   answer?(fence: bigint): Answer;
   /** No caller waits for it, so it does not keep the process alive. */
   readonly isBackground?: boolean;
 }
+
+type Request = Operation | SingleStatement;
+type Send = PooledBatchOptions<Connection, Request, unknown>['send'];
+
+/** What a statement that changes rows answers: how many rows it found, and `LAST_INSERT_ID(…)`. */
+type Changes = Readonly<Record<'affectedRows' | 'insertId', number | string>>;
 
 /** On a silent connection a poll must be given up before the holds whose renewals share it are lost. */
 const POLL_LIMIT_MS = 1_000;
@@ -36,17 +43,17 @@ const POLL_LIMIT_MS = 1_000;
  * everything is done again.
  */
 export class Claims {
-  readonly statements: Statements;
   readonly poller: Poller;
   readonly pool: ConnectionPool<Connection>;
   readonly #clock: Clock;
+  readonly #schema: Schema;
   readonly #onNewRow: () => void;
-  readonly #batch: Batch<Operation | SingleStatement, unknown>;
+  readonly #batch: Batch<Request, unknown>;
 
   constructor(clock: Clock, { connector, schema, connections }: DiagnosedStore, onNewRow: () => void) {
     this.#clock = clock;
     this.#onNewRow = onNewRow;
-    this.statements = statementsFor(schema);
+    this.#schema = schema;
     const polls = new Commands(clock, POLL_LIMIT_MS);
     this.poller = new Poller(clock, (name) =>
       polls.run((signal) => this.run({ name, apply: (queue) => queue.keep(), isBackground: true }, signal)),
@@ -55,15 +62,10 @@ export class Claims {
       clock,
       max: connections,
       schema,
-      connect: (onClose, signal) => Connection.open(connector, clock, onClose, { signal }),
+      connect: (onClose, signal) => Connection.open(connector, { clock, onClose, signal }),
       notBegun: failures.notBegun,
     });
-    this.#batch = pooledBatch<Connection, Operation | SingleStatement, unknown>({
-      clock,
-      pool: this.pool,
-      send: (connection, requests, call) => this.#send(connection, requests, call),
-      failures,
-    });
+    this.#batch = pooledBatch({ clock, pool: this.pool, send: this.#send, failures });
   }
 
   run<Answer>(operation: Operation<Answer>, signal?: AbortSignal): Promise<Answer> {
@@ -74,25 +76,17 @@ export class Claims {
     return this.#batch.add(statement, signal) as Promise<readonly Row[]>;
   }
 
-  async close(): Promise<void> {
-    await this.poller.close();
-    await this.pool.close();
-  }
-
-  async #send(
-    connection: Connection,
-    requests: readonly (Operation | SingleStatement)[],
-    call: CallInfo,
-  ): Promise<readonly Answer<unknown>[]> {
+  readonly #send: Send = async (connection, requests, call) => {
     const [only] = requests;
-    if (only !== undefined && isSingle(only))
-      return [{ value: await connection.run(only.text, only.values) }];
+    if (only !== undefined && 'text' in only)
+      return [{ value: await this.#run(connection, only.text, ...(only.values ?? [])) }];
     const isAlone = requests.length === 1 && call.triesOf(0) === 0;
-    // While a claim waits for the lock, the statement changes no row.
+    // While a claim of this process waits, the row has not expired, so the statement would find nothing to
+    // change.
     if (isAlone && only?.alone !== undefined && this.poller.rowOf(only.name) === undefined) {
       const [text, ...values] = only.alone;
-      const { affectedRows, insertId } = await connection.run<Changes>(text, [this.#newVersion(), ...values]);
-      if (Number(affectedRows) > 0) return [{ value: only.answer?.(BigInt(insertId)) }];
+      const found = await this.#run<Changes>(connection, text, this.#newVersion(), ...values);
+      if (Number(found.affectedRows) > 0) return [{ value: only.answer?.(BigInt(found.insertId)) }];
     }
     const operations = requests as readonly Operation[];
     const queues = await this.#read(connection, [...new Set(operations.map(({ name }) => name))]);
@@ -103,32 +97,35 @@ export class Claims {
     const changed = [...queues.values()].filter(({ row, was }) => row.version !== was);
     if (changed.length > 0) {
       const rows = changed.map(({ row, was }) => encodeRow(row, was));
-      await connection.run(this.statements.WRITE, [JSON.stringify(rows)]);
+      await this.#run(connection, WRITE, JSON.stringify(rows));
     }
     for (const { was } of changed) if (was === null) this.#onNewRow();
     for (const queue of queues.values()) this.poller.onLook(queue);
     return answers;
-  }
+  };
 
   /** In the order of the names. The claims of a row are not sent again where it is still the known one. */
   async #read(connection: Connection, names: readonly string[]): Promise<ReadonlyMap<string, RowQueue>> {
-    const { poller, statements } = this;
-    const known = new Map(names.map((name) => [name, poller.rowOf(name)]));
+    const known = new Map(names.map((name) => [name, this.poller.rowOf(name)]));
     const asked = names.map((name) => [name, known.get(name)?.version ?? null]);
     try {
-      const rows = await connection.run(statements.READ, [JSON.stringify(asked)]);
+      const rows = await this.#run(connection, READ, JSON.stringify(asked));
       const read = new Map(rows.map(decodeRow).map((row) => [row.name, row]));
       const queues = names.flatMap((name) => {
         const [same, row] = [known.get(name), read.get(name)];
         if (row === undefined) return [];
         const { version, nowUs, floor } = row;
         const current = same?.version === version ? { ...same, nowUs, floor } : row;
-        return [[name, new RowQueue(current, this.#newVersion(), poller.isWaiting)] as const];
+        return [[name, new RowQueue(current, this.#newVersion(), this.poller.isWaiting)] as const];
       });
       return new Map(queues);
     } catch (error) {
       throw failures.notBegun(error);
     }
+  }
+
+  #run<Answer = readonly Row[]>(connection: Connection, text: string, ...values: (string | null)[]) {
+    return connection.run<Answer>({ text: this.#schema.sql(text), values });
   }
 
   #newVersion(): string {

@@ -1,31 +1,22 @@
-import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
 import {
+  type ConnectionOptions,
   keepAliveBy,
   LimitedConnection,
   type LimitedDriver,
-  type OpenLimits,
   STATEMENT_MS,
+  type Statement,
   type Stream,
 } from '../shared/limited-connection.ts';
 import { errorNumberOf, failures } from './failure.ts';
 
-export type Value = string | number | null;
 export type Row = readonly unknown[];
-
-/** What a statement that changes rows answers. */
-export interface Changes {
-  /** How many rows the statement found to change, whether it changed them or not. */
-  readonly affectedRows: number | string;
-  /** What the statement gave to `LAST_INSERT_ID(…)`. */
-  readonly insertId: number | string;
-}
 
 /** The part that is used of a mysql2 connection made here. */
 export interface DriverConnection {
   readonly stream: Stream & { destroy(): void };
   promise(): {
-    execute(sql: string, values: readonly Value[]): Promise<readonly unknown[]>;
+    execute(sql: string, values: readonly (string | null)[]): Promise<readonly unknown[]>;
     query(sql: string): Promise<readonly unknown[]>;
     end(): Promise<void>;
   };
@@ -55,9 +46,8 @@ const SET_UP = [
  */
 export class Connection extends LimitedConnection<LimitedDriver> {
   readonly #library: ReturnType<DriverConnection['promise']>;
-  readonly #onClose: () => void;
 
-  private constructor(own: DriverConnection, clock: Clock, onClose: () => void) {
+  private constructor(own: DriverConnection, options: ConnectionOptions) {
     const { stream } = own;
     const library = own.promise();
     const driver: LimitedDriver = {
@@ -65,53 +55,40 @@ export class Connection extends LimitedConnection<LimitedDriver> {
       close: () => library.end(),
       destroy: () => stream.destroy(),
     };
-    super(driver, clock, failures);
+    super(driver, failures, options);
     this.#library = library;
-    this.#onClose = onClose;
     // No such event comes while a statement is pending: see `run`.
-    own.on('error', () => this.#onBroken());
+    own.on('error', () => this.onBroken());
   }
 
   /**
-   * `anyServer`: also one that the store cannot use, only to look at it.
-   *
    * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server
    * is read only, and with an `UnsupportedError` when it is too old or the library is missing.
    */
-  static async open(
-    connector: Connector,
-    clock: Clock,
-    onClose: () => void,
-    limits: OpenLimits = {},
-    anyServer = false,
-  ): Promise<Connection> {
-    const connection = new Connection(await connector(), clock, onClose);
-    return await connection.opened(() => connection.#setUp(anyServer), limits);
+  static async open(connector: Connector, options: ConnectionOptions): Promise<Connection> {
+    const connection = new Connection(await connector(), options);
+    return await connection.opened(() => connection.#setUp(options.anyServer === true));
   }
 
   /**
    * Runs one statement, prepared if it has values; the caller waits for its answer before it runs the
    * next. After `limitMs` the connection is given up.
    */
-  async run<Answer = readonly Row[]>(sql: string, values: readonly Value[] = [], limitMs = STATEMENT_MS) {
+  async run<Answer = readonly Row[]>({ text, values }: Statement, limitMs = STATEMENT_MS) {
     if (!this.isOpen) return await this.refused();
     const library = this.#library;
-    const answer = values.length === 0 ? library.query(sql) : library.execute(sql, values);
+    const answer = values === undefined ? library.query(text) : library.execute(text, values);
     // Before the failure is reported, so that the connection is not used again. Most versions of the
-    // library do not say which errors are fatal: all but those of the server are taken for it.
-    answer.catch((error: unknown) => errorNumberOf(error) === null && this.#onBroken());
+    // library do not say which errors are fatal, so every error that the server did not report ends it.
+    answer.catch((error: unknown) => errorNumberOf(error) === null && this.onBroken());
     const [rows] = await this.limited(answer, limitMs);
     return rows as Answer;
   }
 
-  #onBroken(): void {
-    if (this.end()) this.#onClose();
-  }
-
   async #setUp(anyServer: boolean): Promise<void> {
-    for (const text of SET_UP) await this.run(text);
+    for (const text of SET_UP) await this.run({ text });
     if (anyServer) return;
-    const [row = []] = await this.run('SELECT VERSION(), @@GLOBAL.read_only');
+    const [row = []] = await this.run({ text: 'SELECT VERSION(), @@GLOBAL.read_only' });
     const [version, readOnly] = row;
     if (!isSupported(String(version)))
       throw new UnsupportedError(`MySQL 8 or MariaDB 10.6 or newer is needed; this is ${String(version)}`);

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { firstInstalled } from '../shared/client-library.ts';
-import { MYSQL2, type Mysql2 } from './client-library.ts';
+import { MYSQL2 } from './client-library.ts';
 import type { Connector } from './connection.ts';
 
 /** The part of a mysql2 pool that is used: its settings. */
@@ -35,11 +35,9 @@ const OURS = {
 /** Makes connections like those of this pool. Throws `InvalidArgumentError` for other values. */
 export function connectorOf(pool: MysqlPool): Connector {
   // The pool of `mysql2/promise` has the other one inside.
-  const inner = ((pool as MysqlPool | null)?.pool ?? pool) as {
-    config?: { connectionConfig?: object };
-  } | null;
-  const config = inner?.config?.connectionConfig;
-  if (config === undefined || typeof config !== 'object')
+  const inner = (pool as MysqlPool | null)?.pool ?? pool;
+  const config = (inner as { config?: { connectionConfig?: unknown } } | null)?.config?.connectionConfig;
+  if (config === null || typeof config !== 'object')
     throw new InvalidArgumentError('pool', 'must be a pool of mysql2 or of mysql2/promise');
   return connectorFrom(config as Record<string, unknown>);
 }
@@ -51,6 +49,4 @@ export function connectorFrom(config: Readonly<Record<string, unknown>>): Connec
   return async () => (await load()).createConnection(settings);
 }
 
-export async function load(): Promise<Mysql2> {
-  return (await firstInstalled('MySQL', [MYSQL2])).library;
-}
+export const load = async () => (await firstInstalled('MySQL', [MYSQL2])).library;

@@ -45,7 +45,7 @@ const SPECIFIC_ACCESS_DENIED = 1227;
  * version gets. Rejects with a `StoreError` when there is no connection.
  */
 export async function diagnose(store: DiagnosedStore, context: DiagnoseContext): Promise<readonly Finding[]> {
-  const connection = await Connection.open(store.connector, context.clock, () => {}, {}, true);
+  const connection = await Connection.open(store.connector, { clock: context.clock, anyServer: true });
   const stop = onAbort(context.signal, () => connection.destroy());
   try {
     const findings: Finding[] = [];
@@ -66,7 +66,7 @@ function checksOf(
   connection: Connection,
   facts: Facts,
 ): readonly Check[] {
-  const time = async (): Promise<number> => Number((await connection.run(READ_CLOCK))[0]?.[0]);
+  const time = async (): Promise<number> => Number((await connection.run({ text: READ_CLOCK }))[0]?.[0]);
   const checks: Check[] = [
     { check: 'mysql-version', run: () => judgeVersion(facts.text('version')) },
     { check: 'mysql-writable', run: () => judgeWritable(facts) },
@@ -94,9 +94,9 @@ function checksOf(
  * itself has set in this session.
  */
 async function readFacts(connection: Connection): Promise<Facts> {
-  const session = await connection.run('SHOW SESSION VARIABLES');
-  const global = await connection.run("SHOW GLOBAL VARIABLES LIKE '%\\_isolation'");
-  const status = await connection.run('SHOW GLOBAL STATUS');
+  const session = await connection.run({ text: 'SHOW SESSION VARIABLES' });
+  const global = await connection.run({ text: "SHOW GLOBAL VARIABLES LIKE '%\\_isolation'" });
+  const status = await connection.run({ text: 'SHOW GLOBAL STATUS' });
   const entries = [...session, ...global, ...status];
   const values = new Map(entries.map(([name, value]) => [String(name).toLowerCase(), String(value ?? '')]));
   return {
@@ -112,7 +112,7 @@ async function checkReplication(connection: Connection, facts: Facts): Promise<V
   if (!facts.isOn('log_bin') || facts.has('slaves_connected'))
     return judgeReplication(facts, facts.number('slaves_connected'));
   try {
-    return judgeReplication(facts, (await connection.run('SHOW REPLICAS')).length);
+    return judgeReplication(facts, (await connection.run({ text: 'SHOW REPLICAS' })).length);
   } catch (error) {
     if (errorNumberOf(error) !== SPECIFIC_ACCESS_DENIED) throw error;
     return unknown(
@@ -130,7 +130,7 @@ async function readLimits(connection: Connection, facts: Facts): Promise<readonl
     used: facts.number('threads_connected'),
   };
   if (facts.number('max_user_connections') === 0) return [server];
-  const [row] = await connection.run(READ_USER_LIMIT);
+  const [row] = await connection.run({ text: READ_USER_LIMIT });
   const [max, used] = (row ?? []).map(Number);
   return [server, { of: 'the user', max: max ?? 0, used: used ?? 0 }];
 }

@@ -1,5 +1,5 @@
 import type { Mode } from '../../store/store.ts';
-import type { Row, Value } from './connection.ts';
+import type { Row } from './connection.ts';
 
 /** A claim that holds the lock. Times are microseconds of the server's clock. */
 export interface Hold {
@@ -58,7 +58,7 @@ export function decodeRow(columns: Row): LockRow {
 }
 
 /** A row as `WRITE` takes it. `was`: the version that it has until then. */
-export function encodeRow(row: LockRow, was: string | null): readonly Value[] {
+export function encodeRow(row: LockRow, was: string | null): readonly (string | number | null)[] {
   const { name, version, nowUs, floor, fence, holds, queue } = row;
   const alone = queue.length === 0 && holds[0]?.mode.kind === 'exclusive' ? holds[0] : null;
   const { id = null, grantedAtUs = nowUs, ttlMs = 0, note = '' } = alone ?? {};

@@ -1,32 +1,22 @@
-import { checkCount } from '../../checks.ts';
+import { checkCount, checkKeys } from '../../checks.ts';
 import { type Clock, systemClock } from '../../clock.ts';
-import type { DiagnoseContext, Finding } from '../../store/finding.ts';
-import type {
-  ClaimRef,
-  ClaimRequest,
-  RenewChange,
-  RenewOutcome,
-  Store,
-  StoredClaim,
-} from '../../store/store.ts';
-import type { PruneTimer } from '../shared/prune-timer.ts';
+import type { Store } from '../../store/store.ts';
 import { queueMaxOf } from '../shared/queue-max.ts';
 import { TABLE_RETRY } from '../shared/retry-after.ts';
 import {
   type ClaimAnswer,
   type QueueServer,
-  type QueueSubscription,
   type ReleaseAnswer,
-  type ReleaseRequest,
   ServerQueueStore,
-  type SubscriptionEvents,
 } from '../shared/server-queue-store.ts';
 import { Claims, type Operation } from './claims.ts';
 import type { Connector } from './connection.ts';
-import { type DiagnosedStore, diagnose } from './diagnose.ts';
+import { connectorOf, type MysqlPool } from './connector.ts';
+import { diagnose } from './diagnose.ts';
 import { listNames } from './inspect.ts';
 import { pruneTimer } from './pruner.ts';
 import { Schema } from './schema.ts';
+import { CLAIM, RELEASE } from './statements.ts';
 
 /** Options of a MySQL store. Programs that share locks must agree on the prefix. */
 export interface MysqlStoreOptions {
@@ -45,100 +35,90 @@ export interface MysqlStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
+/**
+ * Leases in tables of their own, in MySQL 8 or in MariaDB 10.6 or newer. The pool stays yours: its
+ * connections are neither used nor closed. The store opens up to two of its own, with the same settings;
+ * `close` ends them.
+ *
+ * Throws `InvalidArgumentError` for a pool or an option that cannot be used. The first command makes the
+ * tables unless told not to, and rejects with an `UnsupportedError` when that is not allowed.
+ */
+export function mysqlStore(pool: MysqlPool, options: MysqlStoreOptions = {}): Store {
+  checkKeys(options, ['prefix', 'migrate', 'connections', 'queueMax', 'clock']);
+  return leaseStore(connectorOf(pool), options);
+}
+
 /** Throws `InvalidArgumentError` for an option that cannot be used. */
 export function leaseStore(connector: Connector, options: MysqlStoreOptions): Store {
   const { clock = systemClock } = options;
-  return new ServerQueueStore(new MysqlServer(connector, clock, options), clock);
+  return new ServerQueueStore(mysqlServer(connector, clock, options), clock);
 }
+
+/**
+ * A waiter that cannot be woken must have asked again before `ALIVE_US` has passed, also when one time in
+ * between was too soon for a report (`KEEP_US`). The poller wakes those that can be woken.
+ */
+const RETRY = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 1_500, max: 2_400 } };
 
 /**
  * The queues are rows of the table `holdfast_locks` of `migrations/`. `RowQueue` applies the
  * operations to a row, and `Poller` finds the rows that others have changed.
  */
-export class MysqlServer implements QueueServer {
-  readonly kind = 'mysql';
-  readonly label = 'MySQL';
-  /** Far below the greatest BIGINT. */
-  readonly fenceMax = 2n ** 62n;
-  /**
-   * A waiter that cannot be woken must have asked again before `ALIVE_US` has passed, also when one
-   * time in between was too soon for a report (`KEEP_US`). The poller wakes those that can be woken.
-   */
-  readonly retry = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 1_500, max: 2_400 } };
-  readonly #diagnosed: DiagnosedStore;
-  readonly #queueMax: number;
-  readonly #claims: Claims;
-  readonly #pruning: PruneTimer;
-
-  constructor(connector: Connector, clock: Clock, options: MysqlStoreOptions) {
-    const schema = new Schema(options.prefix, options.migrate);
-    const connections = checkCount('connections', options.connections ?? 2, 1, 16);
-    this.#diagnosed = { connector, schema, connections };
-    this.#queueMax = queueMaxOf(options);
-    this.#claims = new Claims(clock, this.#diagnosed, () => this.#pruning.onNewRow());
-    this.#pruning = pruneTimer(clock, this.#claims);
-  }
-
-  subscribe(events: SubscriptionEvents): QueueSubscription {
-    this.#claims.poller.events = events;
-    return this.#claims.poller;
-  }
-
-  assertOpen(): void {
-    this.#claims.pool.assertOpen();
-  }
-
-  claim(request: ClaimRequest, signal: AbortSignal | undefined): Promise<ClaimAnswer> {
-    const { name, id, ttlMs, note, fenceAbove, mode } = request;
-    const values = [`${fenceAbove}`, id, `${ttlMs}`, `${ttlMs}`, note, name] as const;
-    const operation: Operation<ClaimAnswer> = {
-      name,
-      apply: (queue) => queue.claim(request, this.#queueMax),
-      alone: mode.kind === 'exclusive' ? [this.#claims.statements.CLAIM, ...values] : undefined,
-      answer: (fence) => ({ granted: true, fence }),
-    };
-    return this.#claims.run(operation, signal);
-  }
-
-  renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome> {
-    const { name } = claim;
-    return this.#claims.run(
-      { name, apply: (queue) => queue.renew(claim, change), isBackground: true },
-      signal,
-    );
-  }
-
-  release(request: ReleaseRequest, signal: AbortSignal | undefined): Promise<ReleaseAnswer> {
-    const { name, id, hasWaited } = request;
-    const operation: Operation<ReleaseAnswer> = {
-      name,
-      apply: (queue) => queue.release(request),
-      alone: hasWaited ? undefined : [this.#claims.statements.RELEASE, name, id],
-      answer: () => 'removed',
-    };
-    return this.#claims.run(operation, signal);
-  }
-
-  /** The server cannot report changes. */
-  async observe(): Promise<boolean> {
-    return false;
-  }
-
-  read(name: string, signal: AbortSignal | undefined): Promise<readonly StoredClaim[]> {
-    return this.#claims.run({ name, apply: (queue) => queue.read() }, signal);
-  }
-
-  list(prefix: string, signal: AbortSignal | undefined): AsyncIterable<string> {
-    return listNames(this.#claims, prefix, signal);
-  }
-
-  async diagnose(context: DiagnoseContext): Promise<readonly Finding[]> {
-    this.assertOpen();
-    return await diagnose(this.#diagnosed, context);
-  }
-
-  async close(): Promise<void> {
-    this.#pruning.close();
-    await this.#claims.close();
-  }
+function mysqlServer(connector: Connector, clock: Clock, options: MysqlStoreOptions): QueueServer {
+  const schema = new Schema(options.prefix, options.migrate);
+  const connections = checkCount('connections', options.connections ?? 2, 1, 16);
+  const queueMax = queueMaxOf(options);
+  const diagnosed = { connector, schema, connections };
+  const claims = new Claims(clock, diagnosed, () => pruning.onNewRow());
+  const pruning = pruneTimer(clock, claims);
+  const { poller, pool } = claims;
+  return {
+    kind: 'mysql',
+    label: 'MySQL',
+    // Far below the greatest BIGINT.
+    fenceMax: 2n ** 62n,
+    retry: RETRY,
+    subscribe(events) {
+      poller.events = events;
+      return poller;
+    },
+    assertOpen: () => pool.assertOpen(),
+    claim(request, signal) {
+      const { name, id, ttlMs, note, fenceAbove, mode } = request;
+      const alone = [CLAIM, `${fenceAbove}`, id, `${ttlMs}`, `${ttlMs}`, note, name] as const;
+      const operation: Operation<ClaimAnswer> = {
+        name,
+        apply: (queue) => queue.claim(request, queueMax),
+        alone: mode.kind === 'exclusive' ? alone : undefined,
+        answer: (fence) => ({ granted: true, fence }),
+      };
+      return claims.run(operation, signal);
+    },
+    renew(claim, change, signal) {
+      const { name } = claim;
+      return claims.run({ name, apply: (queue) => queue.renew(claim, change), isBackground: true }, signal);
+    },
+    release(request, signal) {
+      const { name, id, hasWaited } = request;
+      const operation: Operation<ReleaseAnswer> = {
+        name,
+        apply: (queue) => queue.release(request),
+        alone: hasWaited ? undefined : [RELEASE, name, id],
+        answer: () => 'removed',
+      };
+      return claims.run(operation, signal);
+    },
+    // The server cannot report changes.
+    observe: async () => false,
+    read: (name, signal) => claims.run({ name, apply: (queue) => queue.read() }, signal),
+    list: (prefix, signal) => listNames(claims, prefix, signal),
+    async diagnose(context) {
+      pool.assertOpen();
+      return await diagnose(diagnosed, context);
+    },
+    async close() {
+      pruning.close();
+      await pool.close();
+    },
+  };
 }

@@ -29,7 +29,6 @@ export class Poller implements QueueSubscription {
   readonly #look: (name: string) => Promise<unknown>;
   /** The locks with a waiter in this store, as they were last read. */
   readonly #polled = new Map<string, { readonly row: LockRow; readonly timer: Timer }>();
-  #isClosed = false;
 
   /** `look`: reads the lock, reports that the waiters of this store still wait, and calls `onLook`. */
   constructor(clock: Clock, look: (name: string) => Promise<unknown>) {
@@ -40,8 +39,8 @@ export class Poller implements QueueSubscription {
   /** Nothing to do: a look at a lock with a waiter of this store plans the next one. */
   async start(): Promise<void> {}
 
+  /** No store waits for any lock by now, so that a look that is under way plans no other. */
   async close(): Promise<void> {
-    this.#isClosed = true;
     for (const { timer } of this.#polled.values()) timer.cancel();
   }
 
@@ -74,7 +73,6 @@ export class Poller implements QueueSubscription {
 
   #plan(row: LockRow, ms: number): void {
     this.#forget(row.name);
-    if (this.#isClosed) return;
     const timer = this.#clock.startTimer(ms, () => void this.#poll(row));
     this.#polled.set(row.name, { row, timer });
   }

@@ -10,7 +10,7 @@ const ALIVE_US = 5_000_000;
 const KEEP_US = 2_500_000;
 /** A queue also counts as full when its text is this long: servers limit the length of a statement. */
 const SIZE_MAX = 4_000_000;
-/** How long the text of a waiter is beside its id and its note, or less. */
+/** About how many characters a waiter takes in the row, besides its id and its note. */
 const WAITER_SIZE = 70;
 
 const REFUSED = { granted: false, endsInMs: null } as const;

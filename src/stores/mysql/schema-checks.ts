@@ -53,7 +53,7 @@ export async function checkMigrations(connection: Connection, schema: Schema): P
       'The store refuses every command until the tables are there.',
       advice,
     );
-  if (Number((await connection.run(MAY_CREATE))[0]?.[0]) > 0)
+  if (Number((await connection.run({ text: MAY_CREATE }))[0]?.[0]) > 0)
     return ok(state, 'The first command creates or updates them.');
   return unknown(
     `${state}; this user has no privilege of its own to create them`,
@@ -76,7 +76,7 @@ export async function checkPrivileges(connection: Connection, schema: Schema): P
   const missing: string[] = [];
   for (const [privilege, text] of PROBES) {
     try {
-      await connection.run(schema.sql(text));
+      await connection.run({ text: schema.sql(text) });
     } catch (error) {
       if (failures.kindOf(error) === 'tables')
         return ok('there are no tables yet', 'The user that creates the tables has every privilege.');

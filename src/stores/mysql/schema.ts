@@ -19,7 +19,8 @@ export class Schema extends MigratedSchema<Connection> {
       spelled: /\bholdfast_(?=(?:migrations|locks|floor|fences)\b)/g,
       spelling: prefix,
       files: migrations,
-      mark: 'INSERT IGNORE INTO holdfast_migrations',
+      table: 'holdfast_migrations',
+      insert: 'INSERT IGNORE INTO',
       place: `The database, with the prefix ${prefix},`,
       command: 'holdfast migrations --store mysql://…',
       migrates,
@@ -37,19 +38,9 @@ export class Schema extends MigratedSchema<Connection> {
     return this.migrations.map(({ text }) => text).join('\n');
   }
 
-  async applied(connection: Connection): Promise<number> {
-    try {
-      const [row] = await connection.run(this.sql('SELECT MAX(id) FROM holdfast_migrations'));
-      return Number(row?.[0] ?? 0);
-    } catch (error) {
-      if (failures.kindOf(error) === 'tables') return 0;
-      throw error;
-    }
-  }
-
   protected async begin(connection: Connection): Promise<void> {
-    const lock = `SELECT GET_LOCK(${this.migrationLock}, ${this.waitMs / 1_000})`;
-    const [row] = await connection.run(lock, [], this.waitMs + 5_000);
+    const text = `SELECT GET_LOCK(${this.migrationLock}, ${this.waitMs / 1_000})`;
+    const [row] = await connection.run({ text }, this.waitMs + 5_000);
     // 0: the time is over. NULL: the server ended the wait.
     if (Number(row?.[0]) !== 1) throw failures.notSent('another process is still migrating the tables');
   }
@@ -59,13 +50,13 @@ export class Schema extends MigratedSchema<Connection> {
    * interrupted is run again from its beginning, and MySQL has no `ADD COLUMN IF NOT EXISTS`.
    */
   protected async apply(connection: Connection, { text }: Migration): Promise<void> {
-    for (const statement of text.split(/(?<=;)\n/).filter((each) => each.trim() !== ''))
-      await connection.run(statement, [], MIGRATE_MS).catch((error: unknown) => {
+    for (const each of text.split(/(?<=;)\n/).filter((statement) => statement.trim() !== ''))
+      await connection.run({ text: each }, MIGRATE_MS).catch((error: unknown) => {
         if (!IS_THERE.has(errorNumberOf(error) ?? 0)) throw error;
       });
   }
 
   protected end(connection: Connection): Promise<unknown> {
-    return connection.run(`SELECT RELEASE_LOCK(${this.migrationLock})`);
+    return connection.run({ text: `SELECT RELEASE_LOCK(${this.migrationLock})` });
   }
 }

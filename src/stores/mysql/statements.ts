@@ -1,5 +1,3 @@
-import type { Schema } from './schema.ts';
-
 /**
  * When the statement began, in microseconds, whatever time zone the session has: by the clock of the
  * server that answers. For `READ` behind a proxy that may be a replica.
@@ -13,13 +11,13 @@ const NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 const NUMBER = 'CAST(? AS SIGNED)';
 
 /** An exclusive claim of a lock without other claims. `LAST_INSERT_ID` carries the fence back. */
-const CLAIM = `UPDATE holdfast_locks
+export const CLAIM = `UPDATE holdfast_locks
   SET version = ${NUMBER}, fence = LAST_INSERT_ID(GREATEST(fence + 1, ${NUMBER} + 1, ${NOW})), holder = ?,
     granted_at = ${NOW}, expires_at = ${NOW} + ${NUMBER} * 1000, ttl_ms = ${NUMBER}, note = ?, queue = NULL
   WHERE name = ? AND expires_at <= ${NOW}`;
 
 /** For the only claim of a lock, which holds it alone. */
-const RELEASE = `UPDATE holdfast_locks
+export const RELEASE = `UPDATE holdfast_locks
   SET version = ${NUMBER}, holder = NULL, expires_at = ${NOW}, note = ''
   WHERE name = ? AND holder = ? AND expires_at > ${NOW}`;
 
@@ -30,7 +28,7 @@ const NAMED = `JSON_TABLE(?, '$[*]' COLUMNS (
   )) n`;
 
 /** One row for each name. The queue is left out where the version is the one that is known. */
-const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
+export const READ = `SELECT ${NOW}, f.fence, n.name, l.version, l.fence, l.holder, l.granted_at, l.expires_at,
     l.ttl_ms, l.note, IF(l.version <=> n.version, NULL, l.queue)
   FROM holdfast_floor f
   STRAIGHT_JOIN ${NAMED}
@@ -48,7 +46,7 @@ const FAIL = '9223372036854775807 + n.version + 1';
  * has risen, which a fence for a pruned row must not be below. The rows are locked in the order in
  * which they are given, which is that of their names, so that two such statements do not wait for each other.
  */
-const WRITE = `INSERT INTO holdfast_locks
+export const WRITE = `INSERT INTO holdfast_locks
     (name, version, fence, holder, granted_at, expires_at, ttl_ms, note, queue)
   SELECT n.name, IF(f.fence = n.floor, n.version, ${FAIL}), n.fence, n.holder, n.granted_at, n.expires_at,
     n.ttl_ms, n.note, n.queue
@@ -76,7 +74,7 @@ const WRITE = `INSERT INTO holdfast_locks
 export const LIST_ROWS = 4_000;
 
 /** The rows after a name, of names that begin so, with the time that their last claim has left. */
-const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_locks
+export const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_locks
   WHERE name > ? AND name >= ? AND LEFT(name, ${NUMBER}) = ?
   ORDER BY name LIMIT ${LIST_ROWS}`;
 
@@ -84,17 +82,7 @@ const LIST = `SELECT name, version, fence, expires_at - ${NOW} FROM holdfast_loc
  * Sent before `PRUNE`, which is not sent if this fails. The floor always rises, so that no `WRITE` of a
  * row that was read before can bring back what is pruned now.
  */
-const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence + 1, ${NUMBER})`;
+export const RAISE_FLOOR = `UPDATE holdfast_floor SET fence = GREATEST(fence + 1, ${NUMBER})`;
 
-const PRUNE = `DELETE l FROM ${NAMED}
+export const PRUNE = `DELETE l FROM ${NAMED}
   STRAIGHT_JOIN holdfast_locks l ON l.name = n.name AND l.version = n.version`;
-
-const ALL = { CLAIM, RELEASE, READ, WRITE, LIST, RAISE_FLOOR, PRUNE };
-
-export type Statements = typeof ALL;
-
-/** The statements of a store, with the names of its tables. */
-export function statementsFor(schema: Schema): Statements {
-  const entries = Object.entries(ALL).map(([name, text]) => [name, schema.sql(text)]);
-  return Object.fromEntries(entries) as Statements;
-}

@@ -1,9 +1,9 @@
-import type { Clock } from '../../clock.ts';
 import { UnsupportedError } from '../../errors.ts';
 import {
   LimitedConnection,
   type LimitedDriver,
-  type OpenLimits,
+  type ConnectionOptions as LimitedOptions,
+  type Statement as PlainStatement,
   STATEMENT_MS,
 } from '../shared/limited-connection.ts';
 import { failures, notBegun } from './failure.ts';
@@ -13,9 +13,7 @@ export const VERSION_MIN = 12;
 /** Every statement selects columns of type text. */
 export type Row = readonly (string | null)[];
 
-export interface Statement {
-  readonly text: string;
-  readonly values?: readonly (string | null)[] | undefined;
+export interface Statement extends PlainStatement {
   /** The statement is prepared under this name, unless there may be a pooler. */
   readonly name?: string | undefined;
 }
@@ -38,12 +36,7 @@ export interface DriverConnection extends LimitedDriver {
 /** Creates a connection with the settings of the user's pool or URL. */
 export type ConnectionFactory = (events: DriverEvents) => DriverConnection;
 
-/** `onClose`: the connection has ended by itself. */
-export interface ConnectionOptions extends Partial<DriverEvents>, OpenLimits {
-  readonly clock: Clock;
-  /** Also a server that the store cannot use: a standby, or an old version. Only to look at it. */
-  readonly anyServer?: boolean | undefined;
-}
+export type ConnectionOptions = LimitedOptions & Partial<Pick<DriverEvents, 'onNotification'>>;
 
 export class Connection extends LimitedConnection<DriverConnection> {
   /** The id of the server process, as a statement finds it. */
@@ -57,21 +50,22 @@ export class Connection extends LimitedConnection<DriverConnection> {
    * missing.
    */
   static async open(factory: ConnectionFactory, options: ConnectionOptions): Promise<Connection> {
-    const { clock, onNotification = () => {}, onClose = () => {} } = options;
+    const { onNotification = () => {} } = options;
+    const onClose = (): void => connection.onBroken();
     let connection: Connection;
-    const onEnd = (): void => {
-      if (connection.end()) onClose();
-    };
     try {
-      connection = new Connection(factory({ onNotification, onClose: onEnd }), clock, failures);
+      connection = new Connection(factory({ onNotification, onClose }), failures, options);
     } catch (error) {
       // The settings may name a file that cannot be read.
       throw notBegun(error);
     }
-    return await connection.opened(() => connection.#handshake(options.anyServer === true), options);
+    return await connection.opened(() => connection.#handshake(options.anyServer === true));
   }
 
-  /** One at a time. After `limitMs` the connection is destroyed. `null`: the caller limits it. */
+  /**
+   * Runs one statement; wait for its answer before the next. After `limitMs` the connection is destroyed;
+   * `null`: the caller limits the time.
+   */
   run(statement: Statement, limitMs: number | null = STATEMENT_MS): Promise<readonly Row[]> {
     if (!this.isOpen) return this.refused();
     const { text, values } = statement;

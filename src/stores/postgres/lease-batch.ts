@@ -4,7 +4,7 @@ import type { ClaimRef, ClaimRequest } from '../../store/store.ts';
 import type { Batch } from '../shared/batch.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
 import { columnsOf, modeOf } from '../shared/mode-columns.ts';
-import { busyAnswer, isSingle, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
+import { busyAnswer, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
 import { arrayOf, type Connection, type Row, type Statement } from './connection.ts';
 import { failures } from './failure.ts';
 import type { Schema } from './schema.ts';
@@ -52,7 +52,7 @@ export function leaseBatch({ clock, schema, pool, queueMax, channel }: LeaseBatc
     pool,
     async send(connection, requests, call) {
       const [single] = requests;
-      if (single !== undefined && isSingle(single))
+      if (single !== undefined && 'text' in single)
         return [{ value: await connection.run({ ...single, text: schema.sql(single.text) }) }];
       const context = { isSetUp: connection.isDirect, queueMax, channel: channel() };
       const [row] = await connection.run(statementOf(schema, requests as readonly Operation[], context));

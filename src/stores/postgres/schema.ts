@@ -30,7 +30,8 @@ export class Schema extends MigratedSchema<Connection> {
       spelled: /(?<!['\w.])holdfast\./g,
       spelling: `"${name}".`,
       files: migrations,
-      mark: 'INSERT INTO holdfast.migrations',
+      table: 'holdfast.migrations',
+      insert: 'INSERT INTO',
       place: `The schema ${name}`,
       command: name === DEFAULT ? 'holdfast migrations' : `holdfast migrations --schema ${name}`,
       migrates,
@@ -89,15 +90,6 @@ END $migration$;
 `,
     );
     return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
-  }
-
-  async applied(connection: Connection): Promise<number> {
-    const [found] = await connection.run({
-      text: `SELECT (to_regclass('${this.quoted}.migrations') IS NOT NULL)::text`,
-    });
-    if (found?.[0] !== 'true') return 0;
-    const text = `SELECT coalesce(max(id), 0)::text FROM ${this.quoted}.migrations`;
-    return Number((await connection.run({ text }))[0]?.[0] ?? 0);
   }
 
   /** All migrations are one transaction. */

@@ -2,16 +2,14 @@ import type { Clock, Timer } from '../../clock.ts';
 import { type HoldfastError, UnsupportedError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import { backoff } from '../../util/backoff.ts';
-import type { LimitedConnection, LimitedDriver } from './limited-connection.ts';
+import type { LimitedConnection, LimitedDriver, StatementRunner } from './limited-connection.ts';
 import type { MigratedSchema } from './migrated-schema.ts';
 import { storeClosed } from './store-closed.ts';
 
-export type PooledConnection = Pick<
-  LimitedConnection<LimitedDriver>,
-  'isOpen' | 'setKeepAlive' | 'destroy' | 'close'
->;
+export type PooledConnection = StatementRunner &
+  Pick<LimitedConnection<LimitedDriver>, 'isOpen' | 'setKeepAlive' | 'destroy' | 'close'>;
 
-export interface ConnectionPoolOptions<Connection> {
+export interface ConnectionPoolOptions<Connection extends StatementRunner> {
   readonly clock: Clock;
   /** The most connections at a time. */
   readonly max: number;

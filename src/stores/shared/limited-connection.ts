@@ -3,6 +3,15 @@ import { HoldfastError, UnsupportedError } from '../../errors.ts';
 import { onAbort } from '../../util/abort.ts';
 import type { Failures } from './server-failure.ts';
 
+export interface Statement {
+  readonly text: string;
+  readonly values?: readonly (string | null)[] | undefined;
+}
+
+export interface StatementRunner {
+  run(statement: Statement): Promise<readonly (readonly unknown[])[]>;
+}
+
 /** A connection of a client library. */
 export interface LimitedDriver {
   setKeepAlive(isKept: boolean): void;
@@ -28,11 +37,16 @@ const CLOSE_MS = 1_000;
 /** None of a store's statements waits for long, so one without an answer by then has failed. */
 export const STATEMENT_MS = 10_000;
 
-export interface OpenLimits {
+export interface ConnectionOptions {
+  readonly clock: Clock;
+  /** The connection has ended by itself. */
+  readonly onClose?: (() => void) | undefined;
   /** How long opening may take. Default 5 s. */
   readonly connectMs?: number | undefined;
   /** Ends the attempt, and destroys the connection that is being opened. */
   readonly signal?: AbortSignal | undefined;
+  /** Also a server that the store cannot use: read only, or of an old version. Only to look at it. */
+  readonly anyServer?: boolean | undefined;
 }
 
 /**
@@ -41,16 +55,16 @@ export interface OpenLimits {
  */
 export class LimitedConnection<Driver extends LimitedDriver> {
   protected readonly driver: Driver;
-  readonly #clock: Clock;
+  readonly #options: ConnectionOptions;
   readonly #errors: Failures;
   #isOpen = true;
   /** Rejects the pending statements when there will be no answer. */
   readonly #pending = new Set<(error: Error) => void>();
 
-  constructor(driver: Driver, clock: Clock, errors: Failures) {
+  constructor(driver: Driver, errors: Failures, options: ConnectionOptions) {
     this.driver = driver;
-    this.#clock = clock;
     this.#errors = errors;
+    this.#options = options;
   }
 
   get isOpen(): boolean {
@@ -61,13 +75,11 @@ export class LimitedConnection<Driver extends LimitedDriver> {
    * Resolves when `handshake` does. Else it destroys the connection, and rejects with an
    * `UnsupportedError` of the handshake or with a `StoreError` of `applied: 'no'`.
    */
-  protected async opened(
-    handshake: () => Promise<void>,
-    { connectMs = CONNECT_MS, signal }: OpenLimits,
-  ): Promise<this> {
+  protected async opened(handshake: () => Promise<void>): Promise<this> {
+    const { connectMs = CONNECT_MS, signal } = this.#options;
     const stopListening = onAbort(signal, () => this.destroy());
     try {
-      if (signal?.aborted) throw this.#errors.notSent('the store is closed');
+      if (signal?.aborted) throw this.#errors.notSent('the attempt to connect was ended');
       await this.limited(handshake(), connectMs);
       return this;
     } catch (error) {
@@ -108,8 +120,9 @@ export class LimitedConnection<Driver extends LimitedDriver> {
   /** After `limitMs` the connection is destroyed; `null`: the caller limits the time itself. */
   protected limited<T>(work: Promise<T>, limitMs: number | null): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      const { clock } = this.#options;
       // A late answer could be taken for the answer of the next statement.
-      const timer = limitMs === null ? null : this.#clock.startTimer(limitMs, () => this.destroy());
+      const timer = limitMs === null ? null : clock.startTimer(limitMs, () => this.destroy());
       const done = (): void => {
         this.#pending.delete(reject);
         timer?.cancel();
@@ -126,6 +139,11 @@ export class LimitedConnection<Driver extends LimitedDriver> {
         },
       );
     });
+  }
+
+  /** The connection has ended by itself. It may be called again, and after `close` or `destroy`. */
+  protected onBroken(): void {
+    if (this.end()) this.#options.onClose?.();
   }
 
   /** No further statement is sent. Returns whether the connection was open. */

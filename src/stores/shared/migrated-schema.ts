@@ -1,5 +1,6 @@
 import { InvalidArgumentError, UnsupportedError } from '../../errors.ts';
 import { errorText } from '../../util/error-text.ts';
+import type { StatementRunner } from './limited-connection.ts';
 import type { Failures } from './server-failure.ts';
 
 /** A file of `migrations/`. */
@@ -20,8 +21,9 @@ export interface MigratedSchemaOptions {
   readonly spelled: RegExp;
   readonly spelling: string;
   readonly files: readonly Migration[];
-  /** The statement that marks a migration as applied begins with this. */
-  readonly mark: string;
+  /** The table of applied migrations, and how a statement begins that adds one. */
+  readonly table: string;
+  readonly insert: string;
   /** Where the tables are missing, for the error text, and the command that prints them. */
   readonly place: string;
   readonly command: string;
@@ -33,7 +35,7 @@ export interface MigratedSchemaOptions {
 export const MIGRATE_MS = 60_000;
 
 /** The tables of a store in the user's database, and the SQL for them. */
-export abstract class MigratedSchema<Connection> {
+export abstract class MigratedSchema<Connection extends StatementRunner> {
   readonly name: string;
   /** Whether missing migrations are run. */
   readonly migrates: boolean;
@@ -55,9 +57,10 @@ export abstract class MigratedSchema<Connection> {
   }
 
   get migrations(): readonly Migration[] {
-    const { files, mark } = this.#options;
+    const { files, insert, table } = this.#options;
     return files.map(({ id, name, text }) => {
-      return { id, name, text: this.sql(`${text}\n${mark} (id, name) VALUES (${id}, '${name}');\n`) };
+      const mark = `${insert} ${table} (id, name) VALUES (${id}, '${name}');`;
+      return { id, name, text: this.sql(`${text}\n${mark}\n`) };
     });
   }
 
@@ -102,7 +105,16 @@ export abstract class MigratedSchema<Connection> {
   }
 
   /** The number of the last migration; 0 when there are no tables. */
-  abstract applied(connection: Connection): Promise<number>;
+  async applied(connection: Connection): Promise<number> {
+    const { failures, table } = this.#options;
+    try {
+      const [row] = await connection.run({ text: this.sql(`SELECT max(id) FROM ${table}`) });
+      return Number(row?.[0] ?? 0);
+    } catch (error) {
+      if (failures.kindOf(error) === 'tables') return 0;
+      throw error;
+    }
+  }
 
   /** Waits until no other process migrates. */
   protected abstract begin(connection: Connection): Promise<unknown>;

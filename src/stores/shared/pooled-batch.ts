@@ -3,6 +3,7 @@ import { StoreError } from '../../errors.ts';
 import { Batch } from './batch.ts';
 import type { Answer, CallInfo } from './batch-options.ts';
 import type { ConnectionPool, PooledConnection } from './connection-pool.ts';
+import type { Statement } from './limited-connection.ts';
 import type { Failures } from './server-failure.ts';
 
 /** An operation on one lock. Operations share a call. */
@@ -13,9 +14,7 @@ interface Operation {
 }
 
 /** A statement that shares its call with no operation. */
-export interface SingleStatement {
-  readonly text: string;
-  readonly values?: readonly (string | null)[] | undefined;
+export interface SingleStatement extends Statement {
   readonly isBackground?: boolean;
 }
 
@@ -55,7 +54,7 @@ export function pooledBatch<
     callsMax: Number.POSITIVE_INFINITY,
     isReady: () => pool.hasFree,
     whenReady: (callback) => pool.whenFree(callback),
-    isAlone: isSingle,
+    isAlone: (request) => 'text' in request,
     orderBy: (request) => ('text' in request ? '' : request.name),
     async send(requests, call) {
       const connection = pool.take(requests.some(({ isBackground }) => isBackground !== true));
@@ -77,7 +76,7 @@ export function pooledBatch<
     },
     onFailure: (error) => (kindOf(error) === 'one' ? 'alone' : 'fail'),
     errors: {
-      notSent: () => new StoreError(`${label}: not sent within the time limit`, { applied: 'no' }),
+      notSent: () => failures.notSent('the caller gave up'),
       noAnswer: failures.unanswered,
       failed: failures.failureOf,
     },
@@ -90,10 +89,4 @@ export function busyAnswer(clock: Clock, label: string, tries: number): Answer<n
     return { error: new StoreError(`${label}: the lock stayed busy`, { applied: 'no' }) };
   if (tries < BUSY_TRIES_AT_ONCE) return { retryMs: 0 };
   return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
-}
-
-export function isSingle<Request extends Operation | SingleStatement>(
-  request: Request,
-): request is Extract<Request, SingleStatement> {
-  return 'text' in request;
 }

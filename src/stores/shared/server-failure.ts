@@ -17,7 +17,7 @@ export interface FailureRules<Code extends string | number> {
   /** Which codes are of which kind. */
   readonly kinds: Readonly<Partial<Record<FailureKind, { has(code: Code): boolean }>>>;
   /** What a user can do about it, by code. */
-  readonly hints: Readonly<Record<Code, string>>;
+  readonly hints: Readonly<Partial<Record<Code, string>>>;
 }
 
 /** The errors of a store whose statements are transactions of their own. */
