@@ -17,6 +17,8 @@ const OLDEST: Readonly<Record<string, string>> = {
   redis: '5',
 };
 
+const BY_NUMBERS = new Intl.Collator('en', { numeric: true });
+
 /** A client library that the user brings. */
 export interface ClientLibrary<T> {
   /** The name of its package. */
@@ -49,15 +51,8 @@ export async function firstInstalled<T>(
 /** Why this version of a library cannot be used; `null` when it can, or when its version is not known. */
 export function refusalOf(name: string, version: string | null): string | null {
   const least = OLDEST[name] ?? '0';
-  if (version === null || !isOlder(version, least)) return null;
+  if (version === null || BY_NUMBERS.compare(version, least) >= 0) return null;
   return `${name} ${version} is installed, and ${least} or newer is needed: npm install ${name}@latest`;
-}
-
-function isOlder(version: string, least: string): boolean {
-  const given = version.split('.').map((part) => Number.parseInt(part, 10));
-  const wanted = least.split('.').map(Number);
-  const at = wanted.findIndex((part, n) => given[n] !== part);
-  return at >= 0 && (given[at] ?? 0) < (wanted[at] ?? 0);
 }
 
 /**
