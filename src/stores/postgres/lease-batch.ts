@@ -24,8 +24,8 @@ export interface Operation extends ClaimRef {
 }
 
 /**
- * An operation shares a statement with others. Its result is one row with one column. A statement of its
- * own names the schema `holdfast`, whichever it is.
+ * An operation shares a statement with others. Its result is one row with one column. The text of a
+ * single statement spells the schema `holdfast`; `schema.sql` puts the real name there.
  */
 export type LeaseRequest = Operation | (SingleStatement & Statement);
 export type LeaseBatch = Batch<LeaseRequest, readonly Row[]>;

@@ -58,8 +58,8 @@ export interface PostgresLeaseOptions {
 
 /**
  * Leases in tables, in PostgreSQL 12 or newer. The store neither uses nor closes the connections of
- * the pool. It opens up to two of its own with the same settings for statements, and one that
- * listens once a claim waits. `close` ends them.
+ * the pool. It opens connections of its own with the same settings: up to `connections` for
+ * statements, and one that listens once a claim waits. `close` ends them.
  *
  * Throws `InvalidArgumentError` for a pool or an option that cannot be used. The first command
  * creates the tables, unless `migrate` is false, and rejects with an `UnsupportedError` when this
@@ -133,8 +133,7 @@ export class LeaseServer implements QueueServer {
       return answer;
     }
     // A pooler that seems to keep sessions apart may not do so, and then no wake-up arrives.
-    const isForeign = !this.#subscription.isDirect;
-    return { granted: false, endsInMs: answer.endsInMs, isForeign };
+    return { ...answer, isForeign: !this.#subscription.isDirect };
   }
 
   async renew(claim: ClaimRef, change: RenewChange, signal: AbortSignal | undefined): Promise<RenewOutcome> {

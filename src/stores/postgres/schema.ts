@@ -12,7 +12,9 @@ const WITHOUT_DISK_WAIT = "set_config('synchronous_commit', 'off', true)";
 
 const DEFAULT = 'holdfast';
 
-/** `claim`: an exclusive claim without a note, when it is the only operation. */
+/**
+ * `claim`, `renew` and `release` carry one operation; `claim` only an exclusive claim without a note.
+ */
 type Call = 'claim' | 'renew' | 'release' | 'batch' | 'batchAnywhere';
 
 /** The schema in the user's database that has the tables and functions, and the SQL for it. */
@@ -56,7 +58,10 @@ export class Schema extends MigratedSchema<Connection> {
     };
   }
 
-  /** For what is missing: a user that may not create a schema can use an existing one. */
+  /**
+   * SQL that creates the schema and its table of migrations where they are missing. A user that may not
+   * create a schema can use an existing one.
+   */
   get creation(): string {
     const { quoted } = this;
     return `DO $$ BEGIN
@@ -89,7 +94,13 @@ END IF;
 END $migration$;
 `,
     );
-    return ['BEGIN;\n', this.migrationLock, this.creation, ...parts, 'COMMIT;\n'].join('\n');
+    return [
+      'BEGIN ISOLATION LEVEL READ COMMITTED;\n',
+      this.migrationLock,
+      this.creation,
+      ...parts,
+      'COMMIT;\n',
+    ].join('\n');
   }
 
   /** All migrations are one transaction. */
