@@ -1,8 +1,12 @@
 import mysql from 'mysql2';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
-import { Connection, type Connector, type DriverConnection } from '../../src/stores/mysql/connection.ts';
-import { connectorOf } from '../../src/stores/mysql/connector.ts';
+import {
+  Connection,
+  type ConnectionFactory,
+  type DriverConnection,
+} from '../../src/stores/mysql/connection.ts';
+import { connectionFactoryOf } from '../../src/stores/mysql/connection-factory.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
 import { later } from '../support/waiting/eventually.ts';
 import { LeaseStage } from './support/lease-stage.ts';
@@ -11,9 +15,9 @@ const stage = await useStage(LeaseStage.start());
 
 /** The promises of mysql2 before 3.24 leave out of an error whether it is fatal. */
 const withoutFatal =
-  (connector: Connector): Connector =>
+  (factory: ConnectionFactory): ConnectionFactory =>
   async () => {
-    const own = await connector();
+    const own = await factory();
     const promises = own.promise();
     const stripped = Object.assign(Object.create(promises), {
       query: (sql: string) =>
@@ -25,12 +29,12 @@ const withoutFatal =
   };
 
 it.each([
-  ['the library says that the error is fatal', (connector: Connector) => connector],
+  ['the library says that the error is fatal', (factory: ConnectionFactory) => factory],
   ['the library does not say so', withoutFatal],
 ])('a connection that breaks during a statement is not used again: %s', async (_case, wrap) => {
   let closed = 0;
-  const connector = wrap(connectorOf(stage.pool(stage.url)));
-  const connection = await Connection.open(connector, {
+  const factory = wrap(connectionFactoryOf(stage.pool(stage.url)));
+  const connection = await Connection.open(factory, {
     clock: systemClock,
     onClose: () => {
       closed += 1;
@@ -46,7 +50,7 @@ it.each([
 
 it('a connection makes no code from text where the pool of the user does not', async () => {
   const pool = mysql.createPool({ uri: stage.url, disableEval: true });
-  const own = await connectorOf(pool)();
+  const own = await connectionFactoryOf(pool)();
   expect(own).toMatchObject({ config: { disableEval: true } });
   await own.promise().end();
   await pool.promise().end();

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { Connection } from '../../src/stores/mysql/connection.ts';
-import { connectorOf } from '../../src/stores/mysql/connector.ts';
+import { connectionFactoryOf } from '../../src/stores/mysql/connection-factory.ts';
 import { Schema } from '../../src/stores/mysql/schema.ts';
 import type { Migration } from '../../src/stores/shared/migrated-schema.ts';
 import { useStage } from '../support/hooks/use-stage.ts';
@@ -14,7 +14,7 @@ afterAll(async () => {
 });
 
 async function connect(url: string): Promise<Connection> {
-  const connection = await Connection.open(connectorOf(stage.pool(url)), { clock: systemClock });
+  const connection = await Connection.open(connectionFactoryOf(stage.pool(url)), { clock: systemClock });
   connections.push(connection);
   return connection;
 }

@@ -38,7 +38,7 @@ async function readsPerTurn(turnMs: number): Promise<number> {
       reads += 1;
       const alive = row.queue.map((waiting) => ({ ...waiting, seenAtUs: nowUs() }));
       const read = { ...row, queue: alive, nowUs: nowUs() };
-      poller.onLook(new RowQueue(read, 'next version', isWaiting));
+      poller.onRead(new RowQueue(read, 'next version', isWaiting));
     };
     const poller = new Poller(clock, look);
     poller.events = eventsOf(isWaiting);
@@ -75,7 +75,7 @@ it('locks whose waits began at different times are read at the same moments', as
   const look = async (name: string) => {
     const atMs = clock.monotonicMs();
     moments.set(atMs, (moments.get(atMs) ?? 0) + 1);
-    poller.onLook(new RowQueue({ ...row, name, queue }, '2', isWaiting));
+    poller.onRead(new RowQueue({ ...row, name, queue }, '2', isWaiting));
   };
   const poller = new Poller(clock, look);
   poller.events = eventsOf(isWaiting);

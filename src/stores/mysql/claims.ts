@@ -50,7 +50,7 @@ export class Claims {
   readonly #onNewRow: () => void;
   readonly #batch: Batch<Request, unknown>;
 
-  constructor(clock: Clock, { connector, schema, connections }: DiagnosedStore, onNewRow: () => void) {
+  constructor(clock: Clock, { factory, schema, connections }: DiagnosedStore, onNewRow: () => void) {
     this.#clock = clock;
     this.#onNewRow = onNewRow;
     this.#schema = schema;
@@ -62,7 +62,7 @@ export class Claims {
       clock,
       max: connections,
       schema,
-      connect: (onClose, signal) => Connection.open(connector, { clock, onClose, signal }),
+      connect: (onClose, signal) => Connection.open(factory, { clock, onClose, signal }),
       notBegun: failures.notBegun,
     });
     this.#batch = pooledBatch({ clock, pool: this.pool, send: this.#send, failures });
@@ -100,7 +100,7 @@ export class Claims {
       await this.#run(connection, WRITE, JSON.stringify(rows));
     }
     for (const { was } of changed) if (was === null) this.#onNewRow();
-    for (const queue of queues.values()) this.poller.onLook(queue);
+    for (const queue of queues.values()) this.poller.onRead(queue);
     return answers;
   };
 

@@ -24,7 +24,7 @@ export interface DriverConnection {
 }
 
 /** Makes a connection like those of the user's pool or URL. It connects by itself; statements wait. */
-export type Connector = () => Promise<DriverConnection>;
+export type ConnectionFactory = () => Promise<DriverConnection>;
 
 /** How long the server lets a statement wait for a row that another transaction has locked. */
 export const LOCK_WAIT_MS = 3_000;
@@ -65,8 +65,8 @@ export class Connection extends LimitedConnection<LimitedDriver> {
    * Rejects with a `StoreError` of `applied: 'no'` when there is no connection in time or the server
    * is read only, and with an `UnsupportedError` when it is too old or the library is missing.
    */
-  static async open(connector: Connector, options: ConnectionOptions): Promise<Connection> {
-    const connection = new Connection(await connector(), options);
+  static async open(factory: ConnectionFactory, options: ConnectionOptions): Promise<Connection> {
+    const connection = new Connection(await factory(), options);
     return await connection.opened(() => connection.#setUp(options.anyServer === true));
   }
 

@@ -9,7 +9,7 @@ import {
 } from '../../store/finding.ts';
 import { onAbort } from '../../util/abort.ts';
 import { type ConnectionLimit, judgeConnections } from '../shared/connection-limits.ts';
-import { Connection, type Connector } from './connection.ts';
+import { Connection, type ConnectionFactory } from './connection.ts';
 import { errorNumberOf } from './failure.ts';
 import type { Schema } from './schema.ts';
 import { checkMigrations, checkPrivileges } from './schema-checks.ts';
@@ -28,7 +28,7 @@ import {
 
 /** The store that is diagnosed. */
 export interface DiagnosedStore {
-  readonly connector: Connector;
+  readonly factory: ConnectionFactory;
   readonly schema: Schema;
   /** How many connections one process opens at most. */
   readonly connections: number;
@@ -45,7 +45,7 @@ const SPECIFIC_ACCESS_DENIED = 1227;
  * version gets. Rejects with a `StoreError` when there is no connection.
  */
 export async function diagnose(store: DiagnosedStore, context: DiagnoseContext): Promise<readonly Finding[]> {
-  const connection = await Connection.open(store.connector, { clock: context.clock, anyServer: true });
+  const connection = await Connection.open(store.factory, { clock: context.clock, anyServer: true });
   const stop = onAbort(context.signal, () => connection.destroy());
   try {
     const findings: Finding[] = [];

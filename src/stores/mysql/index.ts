@@ -3,5 +3,5 @@
  * @packageDocumentation
  */
 
-export type { MysqlPool } from './connector.ts';
+export type { MysqlPool } from './connection-factory.ts';
 export { type MysqlStoreOptions, mysqlStore } from './mysql-server.ts';

@@ -10,8 +10,8 @@ import {
   ServerQueueStore,
 } from '../shared/server-queue-store.ts';
 import { Claims, type Operation } from './claims.ts';
-import type { Connector } from './connection.ts';
-import { connectorOf, type MysqlPool } from './connector.ts';
+import type { ConnectionFactory } from './connection.ts';
+import { connectionFactoryOf, type MysqlPool } from './connection-factory.ts';
 import { diagnose } from './diagnose.ts';
 import { listNames } from './inspect.ts';
 import { pruneTimer } from './pruner.ts';
@@ -45,13 +45,13 @@ export interface MysqlStoreOptions {
  */
 export function mysqlStore(pool: MysqlPool, options: MysqlStoreOptions = {}): Store {
   checkKeys(options, ['prefix', 'migrate', 'connections', 'queueMax', 'clock']);
-  return leaseStore(connectorOf(pool), options);
+  return leaseStore(connectionFactoryOf(pool), options);
 }
 
 /** Throws `InvalidArgumentError` for an option that cannot be used. */
-export function leaseStore(connector: Connector, options: MysqlStoreOptions): Store {
+export function leaseStore(factory: ConnectionFactory, options: MysqlStoreOptions): Store {
   const { clock = systemClock } = options;
-  return new ServerQueueStore(mysqlServer(connector, clock, options), clock);
+  return new ServerQueueStore(mysqlServer(factory, clock, options), clock);
 }
 
 /**
@@ -64,11 +64,11 @@ const RETRY = { ...TABLE_RETRY, keepUnsubscribedMs: { min: 1_500, max: 2_400 } }
  * The queues are rows of the table `holdfast_locks` of `migrations/`. `RowQueue` applies the
  * operations to a row, and `Poller` finds the rows that others have changed.
  */
-function mysqlServer(connector: Connector, clock: Clock, options: MysqlStoreOptions): QueueServer {
+function mysqlServer(factory: ConnectionFactory, clock: Clock, options: MysqlStoreOptions): QueueServer {
   const schema = new Schema(options.prefix, options.migrate);
   const connections = checkCount('connections', options.connections ?? 2, 1, 16);
   const queueMax = queueMaxOf(options);
-  const diagnosed = { connector, schema, connections };
+  const diagnosed = { factory, schema, connections };
   const claims = new Claims(clock, diagnosed, () => pruning.onNewRow());
   const pruning = pruneTimer(clock, claims);
   const { poller, pool } = claims;

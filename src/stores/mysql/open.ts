@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { InvalidArgumentError } from '../../errors.ts';
 import type { Store } from '../../store/store.ts';
 import { parseQuery, parseUser, splitQuery, unescaped } from '../shared/url.ts';
-import { connectorFrom, load } from './connector.ts';
+import { connectionFactoryFrom, load } from './connection-factory.ts';
 import { leaseStore } from './mysql-server.ts';
 
 /** `ssl=true` encrypts and checks the server's certificate; `ssl=unchecked` only encrypts. */
@@ -17,7 +17,7 @@ const FORM = /^mysql:\/\/(?:([^@/]*)@)?(\[[0-9a-f:.]+\]|[^:/@[\]]*)(?::(\d{1,5})
 export async function openMysql(url: string, options: { clock?: Clock | undefined } = {}): Promise<Store> {
   const { settings, prefix } = parseMysqlUrl(url);
   await load();
-  return leaseStore(connectorFrom(settings), { prefix, clock: options.clock });
+  return leaseStore(connectionFactoryFrom(settings), { prefix, clock: options.clock });
 }
 
 /** The text of an error never repeats the URL, which may hold a password. */

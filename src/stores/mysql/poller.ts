@@ -15,8 +15,8 @@ const REST_BEHIND_MS = 720;
  * this interval then, the store behind it at three times the interval, the next at five, and so on.
  */
 const MOVING_US = 300_000;
-const MOVING_LOOK_MS = 24;
-/** A poll that would follow the last look sooner than this share of the interval is left out. */
+const MOVING_MS = 24;
+/** A poll that would follow the last read sooner than this share of the interval is left out. */
 const SKIP_SHARE = 0.25;
 const FAILED_MS = { min: 250, max: 1_000 };
 
@@ -26,20 +26,20 @@ export class Poller implements QueueSubscription {
   readonly isUp = true;
   events: SubscriptionEvents | null = null;
   readonly #clock: Clock;
-  readonly #look: (name: string) => Promise<unknown>;
+  readonly #read: (name: string) => Promise<unknown>;
   /** The locks with a waiter in this store, as they were last read. */
   readonly #polled = new Map<string, { readonly row: LockRow; readonly timer: Timer }>();
 
-  /** `look`: reads the lock, reports that the waiters of this store still wait, and calls `onLook`. */
-  constructor(clock: Clock, look: (name: string) => Promise<unknown>) {
+  /** `read`: reads the lock, reports that the waiters of this store still wait, and calls `onRead`. */
+  constructor(clock: Clock, read: (name: string) => Promise<unknown>) {
     this.#clock = clock;
-    this.#look = look;
+    this.#read = read;
   }
 
-  /** Nothing to do: a look at a lock with a waiter of this store plans the next one. */
+  /** Nothing to do: a read of a lock with a waiter of this store plans the next one. */
   async start(): Promise<void> {}
 
-  /** No store waits for any lock by now, so that a look that is under way plans no other. */
+  /** The store has no waiters by now, so that a poll that is under way plans no other. */
   async close(): Promise<void> {
     for (const { timer } of this.#polled.values()) timer.cancel();
   }
@@ -51,7 +51,7 @@ export class Poller implements QueueSubscription {
   readonly isWaiting = (id: string): boolean => this.events?.isWaiting(id) === true;
 
   /** An operation has read or changed the lock. Waking a claim of another store does nothing. */
-  onLook({ row, next }: RowQueue): void {
+  onRead({ row, next }: RowQueue): void {
     const { name, queue } = row;
     const before = this.rowOf(name) ?? row;
     const left = new Set([...queue, ...row.holds].map(({ id }) => id));
@@ -84,7 +84,7 @@ export class Poller implements QueueSubscription {
 
   async #poll(row: LockRow): Promise<void> {
     try {
-      await this.#look(row.name);
+      await this.#read(row.name);
     } catch {
       if (this.events?.isWanted() === true) this.#plan(row, between(this.#clock, FAILED_MS));
       else this.#forget(row.name);
@@ -101,5 +101,5 @@ function hasNewNote(before: LockRow, after: LockRow): boolean {
 function intervalMs({ nowUs, holds }: LockRow, position: number): number {
   const restMs = REST_MS[position] ?? REST_BEHIND_MS;
   const isResting = holds.length > 0 && holds.every(({ grantedAtUs }) => grantedAtUs < nowUs - MOVING_US);
-  return isResting ? restMs : Math.min(MOVING_LOOK_MS * (2 * position + 1), restMs);
+  return isResting ? restMs : Math.min(MOVING_MS * (2 * position + 1), restMs);
 }

@@ -1,6 +1,6 @@
 import { MYSQL2 } from '../../../src/stores/mysql/client-library.ts';
-import type { Connector, DriverConnection } from '../../../src/stores/mysql/connection.ts';
-import { connectorFrom } from '../../../src/stores/mysql/connector.ts';
+import type { ConnectionFactory, DriverConnection } from '../../../src/stores/mysql/connection.ts';
+import { connectionFactoryFrom } from '../../../src/stores/mysql/connection-factory.ts';
 import { parseMysqlUrl } from '../../../src/stores/mysql/open.ts';
 import { eventually } from '../../support/waiting/eventually.ts';
 import { LeaseStage } from './lease-stage.ts';
@@ -64,9 +64,9 @@ export class ReplicatedStage implements AsyncDisposable {
   }
 
   /** What a proxy does that sends every SELECT without a locking clause to a replica. */
-  get splitting(): Connector {
+  get splitting(): ConnectionFactory {
     const [writer, reader] = [this.primary.url, this.replicaUrl].map((url) =>
-      connectorFrom(parseMysqlUrl(url).settings),
+      connectionFactoryFrom(parseMysqlUrl(url).settings),
     );
     return async () => {
       if (writer === undefined || reader === undefined) throw new Error(`${MYSQL2.name} has no connector`);

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from '../../errors.ts';
 import { firstInstalled } from '../shared/client-library.ts';
 import { MYSQL2 } from './client-library.ts';
-import type { Connector } from './connection.ts';
+import type { ConnectionFactory } from './connection.ts';
 
 /** The part of a mysql2 pool that is used: its settings. */
 export interface MysqlPool {
@@ -33,17 +33,17 @@ const OURS = {
 };
 
 /** Makes connections like those of this pool. Throws `InvalidArgumentError` for other values. */
-export function connectorOf(pool: MysqlPool): Connector {
+export function connectionFactoryOf(pool: MysqlPool): ConnectionFactory {
   // The pool of `mysql2/promise` has the other one inside.
   const inner = (pool as MysqlPool | null)?.pool ?? pool;
   const config = (inner as { config?: { connectionConfig?: unknown } } | null)?.config?.connectionConfig;
   if (config === null || typeof config !== 'object')
     throw new InvalidArgumentError('pool', 'must be a pool of mysql2 or of mysql2/promise');
-  return connectorFrom(config as Record<string, unknown>);
+  return connectionFactoryFrom(config as Record<string, unknown>);
 }
 
 /** Makes connections with these settings of mysql2. */
-export function connectorFrom(config: Readonly<Record<string, unknown>>): Connector {
+export function connectionFactoryFrom(config: Readonly<Record<string, unknown>>): ConnectionFactory {
   const given = SETTINGS.map((name) => [name, config[name]]).filter(([, value]) => value !== undefined);
   const settings = { ...Object.fromEntries(given), ...OURS };
   return async () => (await load()).createConnection(settings);
