@@ -6,6 +6,7 @@ import { KeptHolds } from './kept-holds.ts';
 import { LoopCheckingStore } from './loop-checking-store.ts';
 import type { FromThread, ThreadData, ToThread } from './messages.ts';
 import { plainError } from './plain-error.ts';
+import { ServedClaims } from './served-claims.ts';
 import { SharedHeader } from './shared-slots.ts';
 import { StoreService } from './store-service.ts';
 
@@ -25,7 +26,9 @@ async function main(data: ThreadData): Promise<void> {
     const loopChecking = new LoopCheckingStore(store, threadClock, header, withoutTurnMs);
     const core = new Core(loopChecking, { clock: threadClock, commandMs });
     const kept = new KeptHolds(core, loopChecking, header, post);
-    const service = new StoreService(store, kept, header, withoutTurnMs, post);
+    const isSession = store.traits.lifetime === 'session';
+    const served = isSession ? new ServedClaims(store, kept, header, withoutTurnMs, post) : null;
+    const service = new StoreService(store, kept, served, post);
     receive = (request) => handle(request, kept, service);
   } catch (error) {
     receive = (request) => refuse(request, error, post);

@@ -5,8 +5,7 @@ import { instant } from '../store/validity.ts';
 import type { KeptHolds } from './kept-holds.ts';
 import type { Answer, Arguments, Call, FromThread, Verb } from './messages.ts';
 import { plainError } from './plain-error.ts';
-import { ServedClaims } from './served-claims.ts';
-import type { SharedHeader } from './shared-slots.ts';
+import type { ServedClaims } from './served-claims.ts';
 
 /** The most names in one part of a list. */
 const NAMES_MAX = 100;
@@ -28,15 +27,13 @@ export class StoreService {
   constructor(
     store: Store,
     kept: KeptHolds,
-    header: SharedHeader,
-    withoutTurnMs: number,
+    served: ServedClaims | null,
     post: (message: FromThread) => void,
   ) {
     this.#store = store;
     this.#kept = kept;
+    this.#served = served;
     this.#post = post;
-    const isSession = store.traits.lifetime === 'session';
-    this.#served = isSession ? new ServedClaims(store, kept, header, withoutTurnMs, post) : null;
     this.#verbs = this.#makeVerbs();
   }
 
