@@ -35,12 +35,12 @@ describe('row 56: how long a session is trusted', () => {
     expect(left()).toBe(2_000);
   });
 
-  it('a write over a new connection confirms the session since the old connection was lost', async () => {
+  it('a write over a new connection confirms the session since the attempt to connect began', async () => {
     const { clock, heartbeat, left } = start();
     await clock.advance(2_000);
-    const lost = instant(clock);
+    const began = instant(clock);
     await clock.advance(500);
-    heartbeat.start(TIMEOUT_MS, lost);
+    heartbeat.start(TIMEOUT_MS, began);
     expect(left()).toBe(500);
     await clock.advance(10);
     heartbeat.onReply(instant(clock), true);

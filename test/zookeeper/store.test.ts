@@ -94,6 +94,17 @@ describe.concurrent('one session', () => {
     await hold.release();
   });
 
+  it('row 56: a client that was connected before is trusted for what its last ping is worth', async () => {
+    const client = ensemble.client({ sessionMs: 20_000 });
+    await until('not connected', () => client.getState().code === CONNECTED);
+    const store = openStore(client);
+    const outcome = await store.claim(request('connected-before'));
+    if (!outcome.granted) throw new Error('the lock is free');
+    // The client pings after a third of the time-out, and its member reports that within a quarter.
+    expect(outcome.validForMs).toBeGreaterThan(0);
+    expect(outcome.validForMs).toBeLessThanOrEqual(20_000 * (1 - 1 / 3 - 1 / 4));
+  });
+
   it("a user's client stays open when the store closes, and keeps no nodes", async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     const store = zookeeperStore(client);

@@ -16,8 +16,12 @@ import { WatchHub } from './watch-hub.ts';
 const CLOSE_MS = 1_000;
 /** A failed attempt to connect, such as a refused one, is reported at once after this time. */
 const CONNECT_MS = 750;
-/** The client library sends a ping after a third of the session time-out without a request. */
-const PING_SHARE = 1 / 3;
+/**
+ * How old the leader's knowledge of a connected session can be, as a share of its time-out: the
+ * client library sends a ping after a third without a request, and a member reports that every half
+ * tick, which is at most a quarter. A client whose event loop was blocked may have sent none.
+ */
+const KNOWN_SHARE = 1 / 3 + 1 / 4;
 
 /** Why a session is over. */
 const ENDS = {
@@ -190,8 +194,8 @@ export class Session {
     const isAgain = this.id !== '';
     const timeoutMs = this.client.raw.getSessionTimeout();
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
-    // The store's own session began after the store asked for it. A user's client has sent pings.
-    const agoMs = isAgain || this.#isOurs ? 0 : timeoutMs * PING_SHARE;
+    // The store's own session began after the store asked for it. A user's client may be older.
+    const agoMs = isAgain || this.#isOurs ? 0 : timeoutMs * KNOWN_SHARE;
     const { monotonicMs, wallMs } = this.#openedAfter;
     this.isUsable = true;
     this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });
