@@ -37,6 +37,11 @@ export class Connection {
     return !this.#isClosed && this.#session?.isUsable === true ? this.#session : null;
   }
 
+  /** Closing this ends the session. False: a user's client may connect again in the same session. */
+  get isOurs(): boolean {
+    return this.#session?.isOurs !== false;
+  }
+
   /** Waits for a session that can send requests. Rejects with `applied: 'no'` if none is ready in time. */
   async ready(signal?: AbortSignal): Promise<Session> {
     if (this.#isClosed) throw new StoreError('The store is closed', { applied: 'no' });

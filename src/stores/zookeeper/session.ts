@@ -40,8 +40,8 @@ const shared = new WeakMap<PatchedClient, Session>();
  */
 export class Session {
   readonly client: PatchedClient;
+  readonly isOurs: boolean;
   readonly #clock: Clock;
-  readonly #isOurs: boolean;
   readonly #heartbeat: Heartbeat;
   readonly #waiting = new Set<() => void>();
   readonly #users = new Set<() => void>();
@@ -69,7 +69,7 @@ export class Session {
   /** `isOurs`: a store has created the client, and connects and closes it. */
   constructor(client: PatchedClient, isOurs: boolean, clock: Clock) {
     this.client = client;
-    this.#isOurs = isOurs;
+    this.isOurs = isOurs;
     this.#clock = clock;
     this.#openedAfter = instant(clock);
     this.#heartbeat = new Heartbeat(clock, {
@@ -150,12 +150,12 @@ export class Session {
   async #close(): Promise<void> {
     if (shared.get(this.client) === this) shared.delete(this.client);
     this.#heartbeat.stop();
-    if (this.#isOurs && this.isUsable) await this.#endSession();
+    if (this.isOurs && this.isUsable) await this.#endSession();
     this.client.raw.removeListener('state', this.#onState);
     this.#stopListening();
     this.watches.reset();
     this.#over('closed');
-    if (this.#isOurs) this.client.end();
+    if (this.isOurs) this.client.end();
   }
 
   /** Resolves when the session is connected or over, the signal aborts, or too much time has passed. */
@@ -195,7 +195,7 @@ export class Session {
     const timeoutMs = this.client.raw.getSessionTimeout();
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
     // The store's own session began after the store asked for it. A user's client may be older.
-    const agoMs = isAgain || this.#isOurs ? 0 : timeoutMs * KNOWN_SHARE;
+    const agoMs = isAgain || this.isOurs ? 0 : timeoutMs * KNOWN_SHARE;
     const { monotonicMs, wallMs } = this.#openedAfter;
     this.isUsable = true;
     this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });

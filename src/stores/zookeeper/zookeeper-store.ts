@@ -203,11 +203,20 @@ class ZookeeperStore implements Store {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     // A client that stays open keeps its session alive, and with it every node that is not removed.
-    const removed = Promise.allSettled([...this.#table].map((claim) => this.release(claim)));
+    const lateness = new AbortController();
+    const removed = Promise.allSettled([...this.#table].map((claim) => this.release(claim, lateness.signal)));
     this.#isClosed = true;
     for (const observer of this.#observers) observer.end();
     await settlesWithin(this.#clock, removed, CLOSE_MS, { keepAlive: true });
-    await this.#connection.close();
+    // What waits for a connection now is repeated when there is one.
+    lateness.abort();
+    await this.#disconnect();
+    void removed.then(() => this.#disconnect());
+  }
+
+  /** A client of a user may connect again in the same session. What is left is removed then. */
+  async #disconnect(): Promise<void> {
+    if (this.#connection.isOurs || this.#table.size === 0) await this.#connection.close();
   }
 
   #assertOpen(): void {
@@ -219,17 +228,19 @@ class ZookeeperStore implements Store {
     this.#table.watch.unwatch();
     for (const claim of this.#table) {
       // Its release did not get through.
-      if (claim.isLeaving) this.#finishRelease(claim).catch(() => {});
+      if (claim.isLeaving) void this.#finishRelease(claim);
       claim.waiter?.wake();
     }
     for (const observer of this.#observers) void observer.rearm();
   }
 
   /** A claim that was sent again by the same id meanwhile stays. */
-  #finishRelease(claim: Claim): Promise<unknown> {
-    return this.#turns.run(claimKey(claim), async () => {
+  async #finishRelease(claim: Claim): Promise<void> {
+    const finish = async (): Promise<void> => {
       if (claim.isLeaving && this.#table.has(claim)) await this.#claims.release(claim, undefined);
-    });
+    };
+    await this.#turns.run(claimKey(claim), finish).catch(() => {});
+    if (this.#isClosed) await this.#disconnect();
   }
 
   /** Whether the node exists, according to the leader and a majority. That also confirms the session. */

@@ -105,7 +105,11 @@ describe.concurrent('a link to ZooKeeper fails', () => {
   });
 
   it('row 56: one member falls silent, and the session continues at another', async () => {
-    const { locks, proxies } = await proxied({ sessionMs: LONG_SESSION_MS });
+    const { locks, client, proxies, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+    // A session that moves to the store's next connection is trusted since then.
+    const moved = whenConnected(client, async () => {});
+    every((proxy) => proxy.cut());
+    await moved;
     const hold = await locks.mutex('silent-member').acquire();
     const used = proxies.find((proxy) => proxy.connections > 0);
     used?.drop('both');
@@ -282,6 +286,28 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await second).toBe(true);
     expect(await nodesOf(client, wanted.name)).toEqual([]);
   });
+
+  for (const [title, hasOther] of [
+    ['', false],
+    [', also when another store shares it', true],
+  ] as const) {
+    it(`row 57: a store that closes while disconnected leaves no node in the session${title}`, async () => {
+      const { client, locks, every } = await proxied({ sessionMs: LONG_SESSION_MS });
+      const store = storeOn(client);
+      if (!hasOther) await locks.close();
+      const wanted = [1, 2].map(() => request(`closed-${hasOther}`, { wait: true }));
+      for (const each of wanted) await store.claim(each);
+      const session = client.getSessionId();
+      every((proxy) => proxy.refuse());
+      every((proxy) => proxy.cut());
+      await until('still connected', () => client.getState().code !== CONNECTED);
+      await store.close();
+      every((proxy) => proxy.pass());
+      await until('not connected', () => client.getState().code === CONNECTED);
+      expect(client.getSessionId()).toEqual(session);
+      await until('a node stays', async () => (await nodesOf(client, `closed-${hasOther}`)).length === 0);
+    });
+  }
 
   it('row 57: a session that another program ends costs the hold at once', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
