@@ -105,6 +105,11 @@ describe.concurrent('one session', () => {
     expect(outcome.validForMs).toBeLessThanOrEqual(20_000 * (1 - 1 / 3 - 1 / 4));
   });
 
+  it('row 56: a client that connects after the store was made is trusted from then on', async () => {
+    const outcome = await openStore(ensemble.client({ sessionMs: 20_000 })).claim(request('connected-after'));
+    expect(outcome.granted && outcome.validForMs).toBeGreaterThan(20_000 * (1 - 1 / 3 - 1 / 4));
+  });
+
   it("a user's client stays open when the store closes, and keeps no nodes", async () => {
     const client = ensemble.client({ sessionMs: 5_000 });
     const store = zookeeperStore(client);

@@ -1,6 +1,8 @@
 import type { RawClient, Watcher } from './client.ts';
 
 interface Socket {
+  readonly connecting?: boolean;
+  readonly destroyed?: boolean;
   destroy?(): void;
   ref?(): void;
   unref?(): void;
@@ -85,6 +87,13 @@ export class PatchedClient {
 
   get servers(): readonly { readonly host: string; readonly port: number }[] {
     return this.#manager.servers ?? [];
+  }
+
+  /** The client may have asked a server for its session already, or to move it. */
+  get hasAsked(): boolean {
+    const { state, socket } = this.#manager;
+    if (state === CONNECTING) return socket?.connecting === false && socket.destroyed !== true;
+    return state !== DISCONNECTED;
   }
 
   /**

@@ -50,6 +50,8 @@ export class Session {
   isUsable = false;
   /** The present or next connection began after that. */
   #openedAfter: Instant;
+  /** It may have begun before: it is of a client that others have connected. */
+  #isOlder: boolean;
   #end: End | null = null;
   /** The session's id in hexadecimal; empty before the first connection. */
   id = '';
@@ -72,6 +74,7 @@ export class Session {
     this.isOurs = isOurs;
     this.#clock = clock;
     this.#openedAfter = instant(clock);
+    this.#isOlder = client.hasAsked;
     this.#heartbeat = new Heartbeat(clock, {
       ask: () => this.calls.exists('/'),
       dropConnection: () => client.dropConnection(),
@@ -86,7 +89,7 @@ export class Session {
     this.watches = new WatchHub(this.calls, client);
     this.#stopListening = client.listen({
       onConnecting: () => {
-        if (!this.isUsable) this.#openedAfter = instant(clock);
+        if (!this.isUsable) this.#beginConnecting();
       },
       // A connected client ends its session first, is then disconnected, and then closed.
       onClosing: () => {
@@ -194,8 +197,7 @@ export class Session {
     const isAgain = this.id !== '';
     const timeoutMs = this.client.raw.getSessionTimeout();
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
-    // The store's own session began after the store asked for it. A user's client may be older.
-    const agoMs = isAgain || this.isOurs ? 0 : timeoutMs * KNOWN_SHARE;
+    const agoMs = this.#isOlder ? timeoutMs * KNOWN_SHARE : 0;
     const { monotonicMs, wallMs } = this.#openedAfter;
     this.isUsable = true;
     this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });
@@ -203,9 +205,14 @@ export class Session {
     if (isAgain) this.#notify();
   }
 
+  #beginConnecting(): void {
+    this.#openedAfter = instant(this.#clock);
+    this.#isOlder = false;
+  }
+
   #onDisconnected(): void {
     this.isUsable = false;
-    this.#openedAfter = instant(this.#clock);
+    this.#beginConnecting();
     this.watches.reset();
     this.calls.dropPending();
     this.#heartbeat.start(this.client.raw.getSessionTimeout(), null);
