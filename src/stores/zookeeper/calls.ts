@@ -110,9 +110,9 @@ export class Calls {
   }
 
   /** `null`: there is no such node. */
-  async getData(path: string): Promise<{ text: string; zxid: bigint } | null> {
+  async getData(path: string, watcher?: Watcher): Promise<{ text: string; zxid: bigint } | null> {
     const read = this.#call<{ data: Buffer | undefined; stat: Stat }>(false, (settle) =>
-      this.#raw.getData(path, (error, data, stat) => settle(error, { data, stat })),
+      this.#raw.getData(path, watcher, (error, data, stat) => settle(error, { data, stat })),
     );
     const found = await unlessMissing(read);
     return found && { text: found.data?.toString() ?? '', zxid: found.stat.czxid.readBigInt64BE() };

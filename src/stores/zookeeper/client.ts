@@ -56,6 +56,7 @@ export interface RawClient extends ZookeeperClient {
   exists(path: string, watcher: Watcher | undefined, callback: Callback<Stat | null>): void;
   getData(
     path: string,
+    watcher: Watcher | undefined,
     callback: (error: ClientError | null | undefined, data: Buffer | undefined, stat: Stat) => void,
   ): void;
   getACL(path: string, callback: Callback<readonly AclEntry[]>): void;

@@ -12,7 +12,7 @@ const DATA_CHANGED = 3;
  */
 type Kind = 'node' | 'children';
 
-/** `isGone`: the watched node was removed, not only changed. */
+/** `isGone`: the node was removed, or is not watched any more. Otherwise it has changed. */
 type Fire = (isGone: boolean) => void;
 
 /** One watched path, for all its listeners. */
@@ -51,13 +51,21 @@ export class WatchHub {
     const watched = this.#watched.get(key) ?? this.#begin(key, kind, path);
     const armed = watched.armed ?? this.#arm(watched);
     watched.fires.add(fire);
-    return { armed, cancel: () => void watched.fires.delete(fire) };
+    return { armed, cancel: () => this.#cancel(watched, fire) };
   }
 
   /** The connection is over. */
   reset(): void {
     for (const { path, watcher } of this.#watched.values()) this.#client.forgetWatch(path, watcher);
     this.#watched.clear();
+  }
+
+  #cancel(watched: Watched, fire: Fire): void {
+    const { key, fires } = watched;
+    fires.delete(fire);
+    // The server refused to watch, so nothing will end this record.
+    const isOver = fires.size === 0 && watched.armed === null;
+    if (isOver && this.#watched.get(key) === watched) this.#watched.delete(key);
   }
 
   #begin(key: string, kind: Kind, path: string): Watched {
@@ -81,12 +89,17 @@ export class WatchHub {
 
   async #ask(watched: Watched): Promise<void> {
     const { kind, path, watcher } = watched;
-    if (kind === 'children' && (await this.#calls.getChildren(path, watcher)) !== null) return;
-    const isThere = (await this.#calls.exists(path, watcher)) !== null;
-    if (kind === 'node' && !isThere) this.#end(watched);
+    if (kind === 'node') {
+      // `exists` would leave a watch for a node that is gone, which stays in the server's memory for
+      // as long as the connection. Nor does the server report the end of a node that this user may
+      // not read. That fails here, and the claim polls.
+      if ((await this.#calls.getData(path, watcher)) === null) this.#end(watched);
+      return;
+    }
+    if ((await this.#calls.getChildren(path, watcher)) !== null) return;
     // The lock node did not exist, so its creation is watched. A node that was created in between is
     // a change too.
-    if (kind === 'children' && isThere) this.#onChange(watched);
+    if ((await this.#calls.exists(path, watcher)) !== null) this.#onChange(watched);
   }
 
   #onChange(watched: Watched): void {
@@ -95,8 +108,9 @@ export class WatchHub {
       this.#end(watched);
       return;
     }
-    // Watches again before it notifies, so that no change in between is missed. If that fails, the
-    // connection is lost, and all listeners are notified after the reconnect.
+    // Watches again before it notifies, so that no change in between is missed. If the server
+    // refuses, the watch ends and its listeners are notified. If the connection is lost, they are
+    // notified after the reconnect.
     this.#arm(watched).then(
       () => notify(watched, false),
       () => this.#end(watched),
