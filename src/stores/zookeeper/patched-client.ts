@@ -89,6 +89,11 @@ export class PatchedClient {
     return this.#manager.servers ?? [];
   }
 
+  /** It was closed, or its session has ended. It cannot be used again. */
+  get isClosed(): boolean {
+    return this.#manager.state === CLOSING || this.#manager.state === CLOSED;
+  }
+
   /** The client may have asked a server for its session already, or to move it. */
   get hasAsked(): boolean {
     const { state, socket } = this.#manager;

@@ -98,7 +98,8 @@ export class Session {
     });
     client.raw.on('state', this.#onState);
     if (isOurs) client.connect();
-    if (client.raw.getState().code === STATE.connected) this.#onConnected();
+    if (client.isClosed) this.#over('closed');
+    else if (client.raw.getState().code === STATE.connected) this.#onConnected();
     else this.#heartbeat.start(client.raw.getSessionTimeout(), null);
   }
 

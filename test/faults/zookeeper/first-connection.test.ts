@@ -12,6 +12,7 @@ import { until } from '../../support/waiting/eventually.ts';
 
 /** First connections of a client that come late. Nearly all of the time is spent waiting. */
 const SESSION_MS = 12_000;
+const CONNECTED = 3;
 /** If the session began with the store, two seconds would be left: a client of a caller may be older. */
 const LATE_MS = { 'the store': 10_000, 'its caller': 6_000 };
 
@@ -69,4 +70,18 @@ describe.concurrent('the first connection to ZooKeeper', () => {
       expect(await hold.release()).toBe(true);
     });
   }
+
+  it('is not waited for when the client was closed before the store was made', async () => {
+    const client = ensemble.client({ sessionMs: SESSION_MS });
+    await until('not connected', () => client.getState().code === CONNECTED);
+    client.close();
+    for (const hasEnded of [false, true]) {
+      if (hasEnded) await until('still connected', () => client.getState().code !== CONNECTED);
+      await expect(locksOn(client).mutex('closed-before').tryAcquire()).rejects.toMatchObject({
+        code: 'STORE',
+        applied: 'no',
+        message: expect.stringContaining('The client has been closed'),
+      });
+    }
+  });
 });
