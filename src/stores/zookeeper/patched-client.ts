@@ -6,6 +6,8 @@ interface Socket {
   destroy?(): void;
   ref?(): void;
   unref?(): void;
+  removeAllListeners?(event: 'data'): unknown;
+  on?(event: 'data', listener: (data: Buffer) => void): unknown;
 }
 
 interface Emitter {
@@ -24,6 +26,7 @@ interface Manager {
   readonly credentials?: readonly { readonly scheme: string; readonly auth: Buffer }[];
   readonly connectionStringParser?: { readonly connectionString?: string };
   readonly watcherManager?: {
+    emit?(event: { readonly type: number }): void;
     readonly dataWatchers?: Record<string, Emitter>;
     readonly childWatchers?: Record<string, Emitter>;
     readonly existenceWatchers?: Record<string, Emitter>;
@@ -37,12 +40,15 @@ interface Manager {
   pendingBuffer?: Buffer | null;
   on?(event: 'state', listener: (state: number) => void): unknown;
   removeListener?(event: 'state', listener: (state: number) => void): unknown;
+  setState?: (state: number) => void;
 }
 
 const DISCONNECTED = 0;
 const CONNECTING = 1;
 const CLOSING = -1;
 const CLOSED = -2;
+/** The greatest type of a watch event that the client knows: the children have changed. */
+const EVENT_MAX = 4;
 
 /** A client is patched once, however many stores share it. */
 const patched = new WeakMap<Manager, PatchedClient>();
@@ -163,10 +169,10 @@ export class PatchedClient {
   }
 
   /**
-   * Drops the client's own record of a watch after the connection was lost. Otherwise the client
-   * would set all its watches again after a reconnect, in one packet. The server ends a connection
-   * whose packet has more than about ten thousand watches. Watches of other users of the client
-   * stay.
+   * Drops the client's own record of a watch that has ended, or whose connection was lost. Otherwise
+   * the client would set all its watches again after a reconnect, in one packet. The server ends a
+   * connection whose packet has more than about ten thousand watches. Watches of other users of the
+   * client stay.
    */
   forgetWatch(path: string, watcher: Watcher): void {
     const watchers = this.#manager.watcherManager;
@@ -196,17 +202,14 @@ export class PatchedClient {
 
   #patch(): void {
     const manager = this.#manager;
-    const { queue, findNextServer, onSocketData, onSocketError } = manager;
+    const { queue, findNextServer, onSocketError } = manager;
     if (typeof queue === 'function') {
       manager.queue = (request, callback) =>
         queue.call(manager, request, (error, response) => {
           const zxid = response?.header?.zxid;
           this.replyZxid = Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
-          try {
-            callback?.(error, response);
-          } finally {
-            this.replyZxid = null;
-          }
+          apart(() => callback?.(error, response));
+          this.replyZxid = null;
         });
     }
     if (typeof findNextServer === 'function') {
@@ -217,27 +220,61 @@ export class PatchedClient {
           if (this.#isUnrefd) manager.socket?.unref?.();
         });
     }
-    if (typeof onSocketData === 'function') {
-      // The client throws here when a reply has an error code that it does not know. That must end
-      // the connection, not the process.
-      manager.onSocketData = (data) => {
-        try {
-          onSocketData.call(manager, data);
-        } catch {
-          manager.socket?.destroy?.();
-        }
-      };
-    }
     if (typeof onSocketError === 'function') {
       manager.onSocketError = (error) => {
         this.lastError = error;
         onSocketError.call(manager, error);
       };
     }
+    this.#patchReading();
     // Half a packet of the old connection must not be read as the start of the new one: the client
     // could read from it that the session has expired.
     manager.on?.('state', (state) => {
       if (state === CONNECTING) manager.pendingBuffer = null;
+    });
+  }
+
+  /**
+   * The client throws when a reply has an error code that it does not know. That must end the
+   * connection, not the process.
+   */
+  #patchReading(): void {
+    const manager = this.#manager;
+    const { socket, watcherManager: watchers, onSocketData, setState } = manager;
+    if (typeof onSocketData !== 'function') return;
+    const read = (data: Buffer): void => {
+      try {
+        onSocketData.call(manager, data);
+      } catch (error) {
+        this.lastError = error;
+        manager.socket?.destroy?.();
+      }
+    };
+    manager.onSocketData = read;
+    // A client that was connected before passes what it receives to the function that it had then.
+    if (socket?.on !== undefined && socket.removeAllListeners !== undefined) {
+      socket.removeAllListeners('data');
+      socket.on('data', read);
+    }
+    const notify = watchers?.emit;
+    if (watchers !== undefined && typeof notify === 'function')
+      watchers.emit = (event) => {
+        // The client throws for other types.
+        if (event.type <= EVENT_MAX) apart(() => notify.call(watchers, event));
+        else notify.call(watchers, event);
+      };
+    if (typeof setState === 'function')
+      manager.setState = (state) => apart(() => setState.call(manager, state));
+  }
+}
+
+/** Other callbacks of the application must not end the connection. What they throw is uncaught. */
+function apart(callback: () => void): void {
+  try {
+    callback();
+  } catch (error) {
+    process.nextTick(() => {
+      throw error;
     });
   }
 }

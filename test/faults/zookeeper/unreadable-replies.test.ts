@@ -24,9 +24,12 @@ beforeAll(async () => {
 });
 
 interface Manager {
-  readonly socket: EventEmitter;
-  readonly pendingQueue: readonly object[];
+  readonly socket: EventEmitter & { readonly destroyed: boolean };
+  readonly pendingQueue: readonly { readonly request: { readonly header: { readonly xid: number } } }[];
 }
+
+const managerOf = (client: RawClient): Manager =>
+  (client as unknown as { readonly connectionManager: Manager }).connectionManager;
 
 interface Link {
   readonly client: RawClient;
@@ -34,11 +37,12 @@ interface Link {
   readonly store: Store;
 }
 
-async function openLink(): Promise<Link> {
+/** `isEarly`: the store is made before its client connects. */
+async function openLink(isEarly = false): Promise<Link> {
   const proxy = await startFaultProxy(Number(ensemble.address.split(':')[1]));
   atTheEnd(() => proxy.stop());
   const client = ensemble.client({ address: `127.0.0.1:${proxy.port}`, sessionMs: SESSION_MS });
-  await until('not connected', () => client.getState().code === CONNECTED);
+  if (!isEarly) await until('not connected', () => client.getState().code === CONNECTED);
   const store = zookeeperStore(client);
   atTheEnd(() => store.close());
   return { client, proxy, store };
@@ -76,8 +80,19 @@ function receiveUnreadable(client: RawClient): void {
   const reply = Buffer.alloc(20);
   reply.writeInt32BE(reply.length - 4, 0);
   reply.writeInt32BE(2 ** 31 - 1, 4);
-  const { connectionManager } = client as unknown as { connectionManager: Manager };
-  connectionManager.socket.emit('data', reply);
+  managerOf(client).socket.emit('data', reply);
+}
+
+/** What nothing catches from now on. The test runner would report it as a failure of its own. */
+function uncaught(): { readonly errors: unknown[]; stop(): void } {
+  const errors: unknown[] = [];
+  const listeners = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException').on('uncaughtException', (error) => errors.push(error));
+  const stop = (): void => {
+    process.removeAllListeners('uncaughtException');
+    for (const listener of listeners) process.on('uncaughtException', listener);
+  };
+  return { errors, stop };
 }
 
 describe.concurrent('row 56: a reply that the client cannot read', () => {
@@ -86,7 +101,7 @@ describe.concurrent('row 56: a reply that the client cannot read', () => {
     const name = `unreadable-${verb}`;
     const ask = (id: string) => link.store.claim(request(name, { id, wait: true }));
     expect((await ask('a#1')).granted).toBe(true);
-    const { pendingQueue } = (link.client as unknown as { connectionManager: Manager }).connectionManager;
+    const { pendingQueue } = managerOf(link.client);
     nextUnreadable(link, verb, async () => {
       // A reply that the client cannot read is the one to its oldest request.
       if (verb === 'transaction') return pendingQueue.length === 0;
@@ -105,4 +120,64 @@ describe.concurrent('row 56: a reply that the client cannot read', () => {
     await link.store.release(wanted);
     expect(await nodesOf(direct, wanted.name)).toEqual([]);
   });
+
+  it('because of an unknown error code ends the first connection, not the process', async () => {
+    const { client, proxy, store } = await openLink();
+    const wanted = request('unknown-code');
+    expect((await store.claim(wanted)).granted).toBe(true);
+    const { pendingQueue, socket } = managerOf(client);
+    await until('the store does not stop asking', () => pendingQueue.length === 0);
+    proxy.holdReplies();
+    client.getChildren('/', () => {});
+    await until('the request was not sent', () => pendingQueue.length > 0);
+    // Quota exceeded, of ZooKeeper 3.7: a reply to the oldest request.
+    const reply = Buffer.alloc(20);
+    reply.writeInt32BE(reply.length - 4, 0);
+    reply.writeInt32BE(pendingQueue[0]?.request.header.xid ?? 0, 4);
+    reply.writeInt32BE(-125, 16);
+    expect(() => socket.emit('data', reply)).not.toThrow();
+    expect(socket.destroyed).toBe(true);
+    proxy.pass();
+    await until(
+      'not connected again',
+      () => managerOf(client).socket !== socket && client.getState().code === CONNECTED,
+    );
+    expect(await store.release(wanted)).toBe(true);
+  });
 });
+
+describe('a callback of the application that throws', () => {
+  const fail = (): never => {
+    throw new Error('of the application');
+  };
+
+  it.each([
+    ['for a reply', (client: RawClient) => client.getChildren('/', fail)],
+    ['for a watch', (client: RawClient) => watchAndChange(client, fail)],
+  ])('%s is uncaught, and does not end the connection', async (title, call) => {
+    const { client, store } = await openLink(true);
+    const wanted = request(`application-${title.split(' ').at(-1)}`);
+    expect((await store.claim(wanted)).granted).toBe(true);
+    const { socket } = managerOf(client);
+    const { errors, stop } = uncaught();
+    try {
+      call(client);
+      await until('nothing was thrown', () => errors.length > 0, 6_000);
+    } finally {
+      stop();
+    }
+    expect(errors).toEqual([new Error('of the application')]);
+    expect(await store.release(wanted)).toBe(true);
+    expect(managerOf(client).socket).toBe(socket);
+    expect(socket.destroyed).toBe(false);
+  });
+});
+
+function watchAndChange(client: RawClient, onChange: () => void): void {
+  client.exists('/changed', onChange, () =>
+    client
+      .transaction()
+      .create('/changed', Buffer.alloc(0), undefined, 0)
+      .commit(() => {}),
+  );
+}
