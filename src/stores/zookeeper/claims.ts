@@ -94,7 +94,7 @@ export class Claims {
       if (isNoNode(error) && claim.node === null) {
         this.#table.remove(claim);
         if (signal?.aborted === true)
-          throw new StoreError('The claim was given up before its lock was made', { applied: 'no' });
+          throw new StoreError('The claim was given up before its lock node was created', { applied: 'no' });
         await this.#tree.make(session, lock);
         return null;
       }
@@ -105,10 +105,15 @@ export class Claims {
     }
   }
 
-  /** Resolves to whether this call removed the claim. After a failure, the claim stays in the table. */
+  /**
+   * Resolves to whether this call removed the claim. After a failure, the claim stays in the table
+   * while its session lives.
+   */
   async release(claim: Claim, signal: AbortSignal | undefined): Promise<boolean> {
     const { session, lock, node, path } = claim;
     claim.isLeaving = true;
+    claim.waiter = null;
+    this.#table.watch.end(claim);
     try {
       if (!session.isUsable) await session.ready(signal);
       // Without a known node, the reply to its create was lost. Its node is found by the id.
@@ -116,8 +121,9 @@ export class Claims {
       else claim.isRemoved = await session.transactions.removals.add(path);
       this.#tree.clean(session, lock);
     } catch (error) {
-      // The node ends with the session.
-      if (!session.isOver) throw error;
+      // The node ends with the session, unless this call has removed it before.
+      if (session.isOver) this.#table.remove(claim);
+      if (!session.isOver || isUnknown(error)) throw error;
     }
     this.#table.remove(claim);
     return claim.isRemoved;

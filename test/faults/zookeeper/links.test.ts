@@ -237,18 +237,6 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await other.release()).toBe(true);
   });
 
-  it('row 57: a release that did not arrive is sent again when the link is back', async () => {
-    const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
-    const store = storeOn(client);
-    const ref = { name: 'made-good', id: 'me#1' };
-    expect((await store.claim(request(ref.name, { id: ref.id, ttlMs: 1_000 }))).granted).toBe(true);
-    every((proxy) => proxy.drop('both'));
-    await expect(store.release(ref)).rejects.toMatchObject({ code: 'STORE' });
-    expect(await nodesOf(direct, ref.name)).toHaveLength(1);
-    every((proxy) => proxy.pass());
-    await until('the node stays', async () => (await nodesOf(direct, ref.name)).length === 0);
-  });
-
   it('row 57: a claim that is made again after a lost withdrawal has a node while it holds', async () => {
     const { client, every } = await proxied({ sessionMs: LONG_SESSION_MS });
     const [store, other] = [storeOn(client), storeOn(ensemble.client({ sessionMs: LONG_SESSION_MS }))];
@@ -286,28 +274,6 @@ describe.concurrent('a link to ZooKeeper fails', () => {
     expect(await second).toBe(true);
     expect(await nodesOf(client, wanted.name)).toEqual([]);
   });
-
-  for (const [title, hasOther] of [
-    ['', false],
-    [', also when another store shares it', true],
-  ] as const) {
-    it(`row 57: a store that closes while disconnected leaves no node in the session${title}`, async () => {
-      const { client, locks, every } = await proxied({ sessionMs: LONG_SESSION_MS });
-      const store = storeOn(client);
-      if (!hasOther) await locks.close();
-      const wanted = [1, 2].map(() => request(`closed-${hasOther}`, { wait: true }));
-      for (const each of wanted) await store.claim(each);
-      const session = client.getSessionId();
-      every((proxy) => proxy.refuse());
-      every((proxy) => proxy.cut());
-      await until('still connected', () => client.getState().code !== CONNECTED);
-      await store.close();
-      every((proxy) => proxy.pass());
-      await until('not connected', () => client.getState().code === CONNECTED);
-      expect(client.getSessionId()).toEqual(session);
-      await until('a node stays', async () => (await nodesOf(client, `closed-${hasOther}`)).length === 0);
-    });
-  }
 
   it('row 57: a session that another program ends costs the hold at once', async () => {
     const { locks, client } = await proxied({ sessionMs: LONG_SESSION_MS });
