@@ -31,6 +31,7 @@ interface Entered {
   readonly path: string;
   /** The transaction that created the node; `null` when the client does not show it. */
   readonly zxid: bigint | null;
+  /** Decides whether the claim is granted. */
   readonly queue: Promise<Queue>;
 }
 
@@ -89,16 +90,24 @@ export class Transactions {
   readBehind(lock: string): Promise<Queue> {
     const found = this.#nextReads.get(lock);
     if (found !== undefined) return found;
-    const read = (): Promise<Queue> => {
-      this.#nextReads.delete(lock);
-      return this.readNow(lock);
-    };
-    // The running code sends all writes of this tick.
-    const answer = Promise.resolve().then(() => this.#reads.run(lock, read));
+    const answer = this.#readInTurn(lock);
     // A caller whose write has failed does not await this.
     answer.catch(() => {});
     this.#nextReads.set(lock, answer);
     return answer;
+  }
+
+  async #readInTurn(lock: string): Promise<Queue> {
+    // The running code sends more writes of this tick. This read must be sent behind them.
+    await Promise.resolve();
+    const turn = this.#reads.begin(lock);
+    const endTurn = turn instanceof Promise ? await turn : turn;
+    this.#nextReads.delete(lock);
+    try {
+      return await this.readNow(lock);
+    } finally {
+      endTurn();
+    }
   }
 
   async readNow(lock: string): Promise<Queue> {
