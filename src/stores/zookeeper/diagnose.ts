@@ -58,7 +58,7 @@ export async function diagnose(
 }
 
 /** Asks one member over a connection of its own. Never rejects. */
-async function askServer(
+export async function askServer(
   { host, port }: { readonly host: string; readonly port: number },
   clock: Clock,
 ): Promise<ServerStatus> {

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../clock.ts';
+import { askServer } from '../../stores/zookeeper/diagnose.ts';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 import { findProgram, install } from './find.ts';
 import { freePorts } from './ports.ts';
@@ -121,21 +122,7 @@ function memberRecipe(id: number, port: number | null, servers: string, options:
 
 /** `leader`, `follower` or `standalone`; `null` when it does not serve. */
 export async function modeOf(port: number): Promise<string | null> {
-  return /Mode: (\w+)/.exec(await askWord(port, 'srvr'))?.[1] ?? null;
-}
-
-/** The answer to a four-letter command, which may come in pieces; empty without an answer. */
-async function askWord(port: number, word: string): Promise<string> {
-  return await new Promise((resolve) => {
-    let answer = '';
-    const socket = connect(port, '127.0.0.1', () => socket.write(word));
-    socket.on('data', (data) => {
-      answer += data.toString();
-    });
-    socket.setTimeout(1_000, () => socket.destroy());
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => resolve(answer));
-  });
+  return (await askServer({ host: '127.0.0.1', port }, systemClock)).mode;
 }
 
 /** The first member with one of these modes; waits for one. */
