@@ -10,11 +10,6 @@ export interface Watching {
   cancel(): void;
 }
 
-/** A claim that may have to wait. `waiter` is woken when the claim should ask again. */
-export interface WatchedClaim {
-  readonly waiter: Waiter | null;
-}
-
 /**
  * How a store watches its queues. A watch must not miss a change after `since`: it begins at that
  * position of the server's log, or fires at once if the change has already happened.
@@ -41,7 +36,6 @@ interface Entry<Claim> {
   own: Watching | null;
   /** The queue entry that has to go first; `null`: the claim shares the watch of its queue. */
   behind: string | null;
-  since: bigint;
   ahead: Watching | null;
   /** The server refused the watch, or could not be asked. The claim has to poll. */
   hasFailed: boolean;
@@ -61,7 +55,7 @@ interface Group<Claim> {
  * go first. So a release wakes one waiter, or all readers behind the same writer, which are granted
  * together.
  */
-export class AheadWatch<Claim extends WatchedClaim> {
+export class AheadWatch<Claim extends { readonly waiter: Waiter | null }> {
   readonly #watches: QueueWatches<Claim>;
   readonly #entries = new Map<Claim, Entry<Claim>>();
   readonly #groups = new Map<string, Group<Claim>>();
@@ -78,11 +72,11 @@ export class AheadWatch<Claim extends WatchedClaim> {
    */
   async arm(claim: Claim, behind: string | null, since: bigint): Promise<void> {
     if (claim.waiter === null) return this.end(claim);
-    const entry = this.#entryOf(claim);
+    const entry = this.#entries.get(claim) ?? { claim, own: null, behind, ahead: null, hasFailed: false };
+    this.#entries.set(claim, entry);
     const isSame = entry.ahead !== null && entry.behind === behind;
     entry.behind = behind;
-    entry.since = since;
-    if (!isSame) this.#armAhead(entry);
+    if (!isSame) this.#armAhead(entry, since);
     entry.own ??= this.#watches.own(claim, () => claim.waiter?.wake());
     await this.#settle(entry);
   }
@@ -108,21 +102,12 @@ export class AheadWatch<Claim extends WatchedClaim> {
     for (const entry of this.#entries.values()) disarm(entry);
   }
 
-  #entryOf(claim: Claim): Entry<Claim> {
-    let entry = this.#entries.get(claim);
-    if (entry === undefined) {
-      entry = { claim, own: null, behind: null, since: 0n, ahead: null, hasFailed: false };
-      this.#entries.set(claim, entry);
-    }
-    return entry;
-  }
-
-  #armAhead(entry: Entry<Claim>): void {
-    const { claim, behind, since } = entry;
+  #armAhead(entry: Entry<Claim>, since: bigint): void {
+    const { claim, behind } = entry;
     entry.ahead?.cancel();
     entry.ahead =
       behind === null
-        ? this.#join(entry)
+        ? this.#join(entry, since)
         : this.#watches.ahead(claim, behind, since, () => {
             // An entry is removed only once. If a stale read still shows it, the next refusal
             // watches it again.
@@ -147,11 +132,11 @@ export class AheadWatch<Claim extends WatchedClaim> {
     }
   }
 
-  #join(entry: Entry<Claim>): Watching {
+  #join(entry: Entry<Claim>, since: bigint): Watching {
     const queue = this.#watches.queueOf(entry.claim);
     let group = this.#groups.get(queue);
     if (group === undefined) {
-      const watching = this.#watches.queue(entry.claim, entry.since, () => this.#wakeFirst(queue));
+      const watching = this.#watches.queue(entry.claim, since, () => this.#wakeFirst(queue));
       group = { entries: new Set([entry]), watching };
       this.#groups.set(queue, group);
     } else {
