@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/clock.ts';
 import { StoreError } from '../../src/errors.ts';
-import { type LimitedOptions, RequestLimiter } from '../../src/stores/zookeeper/request-limiter.ts';
+import { type LimitedRequest, RequestLimiter } from '../../src/stores/zookeeper/request-limiter.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 const QUEUED = { key: 'any', isQueued: true };
@@ -12,7 +12,7 @@ const TIMEOUT_MS = 5_000;
 const start = (clock: Clock = virtualClock(), isOpen = (): boolean => true): RequestLimiter =>
   new RequestLimiter(clock, isOpen, () => TIMEOUT_MS);
 
-async function run<T>(limiter: RequestLimiter, work: () => Promise<T>, options: LimitedOptions): Promise<T> {
+async function run<T>(limiter: RequestLimiter, work: () => Promise<T>, options: LimitedRequest): Promise<T> {
   const turn = limiter.begin(options);
   const end = turn instanceof Promise ? await turn : turn;
   try {

@@ -29,7 +29,7 @@ export class Claim implements ClaimRef {
   behind: NodeName | null = null;
   /** The claim of that node, if it is one of this store. */
   claimAhead: Claim | null = null;
-  /** The watch on that node has fired. */
+  /** The watch on that node has ended, so the node is probably gone. */
   isAheadGone = false;
   /** It was given up, and the server has not confirmed its removal yet. */
   isLeaving = false;

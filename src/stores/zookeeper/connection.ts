@@ -58,11 +58,13 @@ export class Connection {
 
   #next(): Session {
     if (this.#clock.monotonicMs() < this.#notBeforeMs)
-      throw new StoreError('ZooKeeper has refused the last session', { applied: 'no' });
+      throw new StoreError('The last session ended at once; the next one may begin a second later', {
+        applied: 'no',
+      });
     const source = this.#source;
     const client = typeof source === 'function' ? source() : this.#session?.client.another();
     if (client == null)
-      throw new StoreError('The session has expired, and no other client can be created', { applied: 'no' });
+      throw new StoreError('The session is over, and no other client can be created', { applied: 'no' });
     return this.#use(new Session(PatchedClient.of(client), true, this.#clock));
   }
 

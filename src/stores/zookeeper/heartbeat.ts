@@ -6,7 +6,7 @@ const BEAT_SHARE = 1 / 8;
 const BEAT_MIN_MS = 250;
 /** A connection without a reply for this share is dropped. The rest is for another member. */
 const SILENT_SHARE = 1 / 2;
-/** The same for a member that accepts the connection and never replies. */
+/** The same while no session is open over the connection. */
 const CONNECTING_SHARE = 1 / 4;
 const CONNECTING_MIN_MS = 500;
 /**
@@ -49,7 +49,7 @@ export class Heartbeat {
   readonly #actions: HeartbeatActions;
   readonly #replies: Reply[] = [];
   #confirmed: Instant | null = null;
-  /** `null`: there is no connection, or the leader is known to know of it. */
+  /** `null`: there is no connection, or a write over it was committed. */
   #openedAfter: Instant | null = null;
   #timer: Timer | null = null;
   #isConnected = false;

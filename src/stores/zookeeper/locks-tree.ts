@@ -6,7 +6,10 @@ import type { Session } from './session.ts';
 /** How many lock nodes are remembered as created by this store. */
 const MADE_MAX = 10_000;
 
-/** The lock nodes, `<root>/<name>`. They are created when needed and stay: kazoo fails without them. */
+/**
+ * The lock nodes, `<root>/<name>`. They are created when needed, and stay unless `removeEmpty` is
+ * set: kazoo fails without them.
+ */
 export class LocksTree {
   readonly root: string;
   readonly acl: Acl | undefined;

@@ -13,7 +13,7 @@ const AT_ONCE_MIN = 8;
  */
 const SLOW_SHARE = 1 / 20;
 
-export interface LimitedOptions {
+export interface LimitedRequest {
   /** Names the request for `cancel`. */
   readonly key: string;
   /** The claim is in its queue. Its requests are sent before those of claims that enter a queue. */
@@ -50,7 +50,7 @@ export class RequestLimiter {
    * A command's time limit does not count as giving up: the caller asks again by the same id, and
    * would lose its turn. No other request may be begun within one: it would wait for itself.
    */
-  begin({ key, isQueued, signal }: LimitedOptions): EndTurn | Promise<EndTurn> {
+  begin({ key, isQueued, signal }: LimitedRequest): EndTurn | Promise<EndTurn> {
     const waiting = isQueued ? this.#queued : this.#entering;
     if (this.#pending < this.#atOnce && waiting.size === 0) return this.#start();
     return new Promise<EndTurn>((resolve, reject) => {

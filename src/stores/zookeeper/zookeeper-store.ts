@@ -133,7 +133,9 @@ class ZookeeperStore implements Store {
       endRequest?.();
       endTurn();
     }
-    throw new StoreError('The claim was removed as soon as it was made', { applied: 'unknown' });
+    throw new StoreError('The claim, or its lock node, was removed as soon as it was made', {
+      applied: 'unknown',
+    });
   }
 
   async renew(ref: ClaimRef, change: RenewChange, signal?: AbortSignal): Promise<RenewOutcome> {
