@@ -12,7 +12,8 @@ const SET_UP = `SELECT
   set_config('plan_cache_mode', 'force_generic_plan', false), set_config('jit', 'off', false),
   set_config('default_transaction_isolation', 'read committed', false),
   CASE current_setting('synchronous_commit')
-    WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END`;
+    WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END,
+  current_setting('transaction_read_only')`;
 
 /** Connections that are set up, to a schema that is migrated. */
 export function leasePool(
@@ -24,7 +25,10 @@ export function leasePool(
     ...options,
     connect: (onClose, signal) => Connection.open(factory, { clock, onClose, signal }),
     setUp: async (connection) => {
-      if (connection.isDirect) await connection.run({ text: SET_UP });
+      if (!connection.isDirect) return;
+      const [settings] = await connection.run({ text: SET_UP });
+      // Refused here, the pool pauses before it connects again.
+      if (settings?.at(-1) === 'on') throw new Error('this server is set to be read only');
     },
     notBegun,
   });

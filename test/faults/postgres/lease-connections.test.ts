@@ -105,6 +105,9 @@ it('a server that has become read only: its connections are replaced, as after a
       return (refusal as { cause?: { code?: unknown } }).cause?.code === '25006';
     });
     await eventually('the connection is replaced', async () => !(await open()).includes(before[0]));
+    const cause = { message: 'this server is set to be read only' };
+    await expect(store.claim(request('still'))).rejects.toMatchObject({ applied: 'no', cause });
+    await eventually('no connection is left', async () => (await open()).length === 0);
   } finally {
     await setTo('off');
     await stage.query('SELECT pg_reload_conf()');
