@@ -280,6 +280,7 @@ class StoreLocks implements Locks {
     await this.#until(() => !core.isBusy, core.commands.limitMs);
     await Promise.race([stopped, pause(core.clock, DEFAULTS.settleMs)]);
     core.renewals.close();
+    core.cleanUp.close();
     await core.leaveStore();
   }
 

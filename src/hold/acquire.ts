@@ -90,7 +90,7 @@ export async function acquire(
       }
       const leftMs = attempt.leftMs();
       const failure = leftMs > 0 ? null : (attempt.failure ?? (await wait.race(attempt.timeout())));
-      // A grant may also have come while the time-out was explained.
+      // A grant may also have come while the time-out was explained. For a mere wake-up it is too late.
       const pushed = failure === null ? await wait.sleep(Math.min(attempt.delayMs(), leftMs)) : wait.take();
       wait.throwIfStopped();
       const held = pushed && attempt.takePushed(pushed);
@@ -120,11 +120,11 @@ interface LockState {
   readonly positions: ReadonlyMap<string, number>;
 }
 
-const STATES = new WeakMap<readonly StoredClaim[], LockState>();
+const LOCK_STATES = new WeakMap<readonly StoredClaim[], LockState>();
 
 /** Made once for each read: ten thousand waiters that each look through all claims take seconds. */
-function stateIn(claims: readonly StoredClaim[]): LockState {
-  let state = STATES.get(claims);
+function lockStateIn(claims: readonly StoredClaim[]): LockState {
+  let state = LOCK_STATES.get(claims);
   if (state === undefined) {
     const granted = claims.filter((claim) => claim.granted);
     const waiting = claims.filter((claim) => !claim.granted);
@@ -133,7 +133,7 @@ function stateIn(claims: readonly StoredClaim[]): LockState {
       holders: granted.slice(0, HOLDERS_MAX + 1).map(viewClaim),
       positions: new Map(waiting.map(({ id }, index) => [id, index + 1])),
     };
-    STATES.set(claims, state);
+    LOCK_STATES.set(claims, state);
   }
   return state;
 }
@@ -310,7 +310,7 @@ class Attempt implements Waiter {
     const { name, id } = this.#ref;
     const waitedMs = this.#elapsedMs(this.#request.startedMs);
     try {
-      const state = stateIn(await core.read(name, DEFAULTS.explainMs));
+      const state = lockStateIn(await core.read(name, DEFAULTS.explainMs));
       const holders = state.holders.filter((holder) => holder.id !== id).slice(0, HOLDERS_MAX);
       const holderId = holders[0]?.id ?? '';
       const isOwn = core.renewals.holds.some(({ ref }) => ref.id === holderId);

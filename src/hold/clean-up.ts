@@ -25,7 +25,7 @@ interface Leftover {
   readonly untilMs: number;
   /**
    * A claim request of unknown outcome may reach the server after the command, so the command is
-   * repeated. That it has found the claim does not matter: a later request by the same id was answered.
+   * repeated, also when it has found the claim: that may have been a later request by the same id.
    */
   readonly mayArriveLate: boolean;
 }
@@ -43,6 +43,8 @@ export class CleanUp {
   /** How many rounds in a row have failed. */
   #failures = 0;
   #retryTimer: Timer | null = null;
+  /** The pauses before commands are repeated. */
+  readonly #pauses = new Set<Timer>();
 
   constructor(core: Core) {
     this.#core = core;
@@ -64,10 +66,19 @@ export class CleanUp {
     this.#try({ send, sinceMs, untilMs: sinceMs + forMs, mayArriveLate });
   }
 
-  /** The store has answered the command, but an earlier claim request may still reach the server. */
-  sendAgain(send: LastCommand, ttlMs: number): void {
+  /**
+   * Repeats a command that the store has answered, after a pause, until no earlier claim request can
+   * reach the server any more.
+   */
+  repeatLater(send: LastCommand, ttlMs: number): void {
     const sinceMs = this.#core.clock.monotonicMs();
     this.#lookAgain({ send, sinceMs, untilMs: sinceMs + lifeMs(ttlMs), mayArriveLate: true });
+  }
+
+  /** The store cannot be asked any more. */
+  close(): void {
+    for (const timer of this.#pauses) timer.cancel();
+    this.#pauses.clear();
   }
 
   get #hasNoRoom(): boolean {
@@ -134,10 +145,12 @@ export class CleanUp {
     const nowMs = clock.monotonicMs();
     const pauseMs = Math.max(commands.limitMs, (nowMs - leftover.sinceMs) / 2);
     if (isClosed || nowMs + pauseMs >= leftover.untilMs) return;
-    clock.startTimer(pauseMs, () => {
+    const timer = clock.startTimer(pauseMs, () => {
+      this.#pauses.delete(timer);
       this.#core.beginWork();
       this.#try(leftover);
     });
+    this.#pauses.add(timer);
   }
 }
 

@@ -54,8 +54,10 @@ export class HeldClaim {
   #releasing: Promise<boolean> | null = null;
   /** The store may have executed a release whose answer was lost. */
   #mayBeReleased = false;
-  /** The note of a claim that stays in the store after the hold, until then: see `leaveBehind`. */
+  /** The note of a claim that stays in the store after the hold, and until when it stays. */
   #leftBehind: { readonly note: string; readonly untilMs: number } | null = null;
+  /** The claim that was left behind is gone: what is found later is of a request that arrived late. */
+  #isLeftBehindGone = false;
   #onEnd: (() => void) | null = null;
 
   constructor(core: Core, ref: ClaimRef, settings: Settings, fence: bigint, deadline: Deadline) {
@@ -228,13 +230,15 @@ export class HeldClaim {
   }
 
   /** The last command about this claim: its release, or the renewal that leaves it behind. */
-  readonly #sendLast = (signal: AbortSignal): Promise<boolean> => {
+  readonly #sendLast = async (signal: AbortSignal): Promise<boolean> => {
     const { clock, store } = this.#core;
-    if (this.#leftBehind === null) return store.release(this.ref, signal);
+    if (this.#leftBehind === null || this.#isLeftBehindGone) return await store.release(this.ref, signal);
     const { note, untilMs } = this.#leftBehind;
     // A repetition must not prolong it.
     const ttlMs = Math.max(Math.ceil(untilMs - clock.monotonicMs()), 1);
-    return store.renew(this.ref, { ttlMs, note }, signal).then(({ held }) => held);
+    const { held } = await store.renew(this.ref, { ttlMs, note }, signal);
+    this.#isLeftBehindGone = !held;
+    return held;
   };
 
   #giveUp(): Promise<boolean> {
@@ -268,7 +272,7 @@ export class HeldClaim {
         }
       }
       this.#releasing = null;
-      if (this.mayArriveLate) core.cleanUp.sendAgain(this.#sendLast, this.ttlMs);
+      if (this.mayArriveLate) core.cleanUp.repeatLater(this.#sendLast, this.ttlMs);
       // The claim is gone after a release whose answer was lost: that release removed it.
       const isGivenUp = found || (isUnanswered && this.#leftBehind === null);
       if (isGivenUp || this.#mayBeReleased) this.#state = 'released';

@@ -129,6 +129,33 @@ describe('a claim that arrives after its caller has stopped waiting', () => {
     expect(await isRemembered()).toBe(false);
   });
 
+  it('is not remembered as a once that was forgotten meanwhile', async () => {
+    const { clock, store, network, locks, deliver } = makeLink();
+    const ran = outcomeOf(locks.once('job', () => 1, { waitMs: 60_000, rememberMs: 3_600_000 }));
+    await clock.settle();
+    const late = network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    await clock.settle();
+    await deliver();
+    expect(ran.value).toEqual({ ran: true, value: 1 });
+    const stored = () => store.read('once\u001fjob');
+    const [{ id = '' } = {}] = await stored();
+    expect(await store.evict({ name: 'once\u001fjob', id })).toBe(true);
+    // The renewal that leaves the claim behind is repeated, and finds nothing.
+    await clock.advance(6_000);
+    await deliver();
+    late.deliver();
+    await clock.settle();
+    network.take(0);
+    expect(await stored(), 'a ghost of the first request').toHaveLength(1);
+    for (let second = 0; second < 20; second += 1) {
+      await clock.advance(1_000);
+      await deliver();
+    }
+    expect(await stored()).toEqual([]);
+  });
+
   it('stays when it is meant to, as a permit of a rate limit', async () => {
     const { clock, store, network, locks, deliver } = makeLink();
     const limit = locks.rateLimit('api', { permits: 1, perMs: 60_000 });
@@ -157,6 +184,23 @@ describe('closing', () => {
     expect(closed.state).toBe('kept');
     await clock.advance(6_000);
     expect(clock.timers).toBe(0);
+  });
+
+  it('ends the repetition of releases, also between two of them', async () => {
+    const { clock, network, locks, deliver } = makeLink();
+    const acquiring = outcomeOf(locks.mutex('a').acquire({ waitMs: 60_000, ttlMs: 3_600_000 }));
+    await clock.settle();
+    network.take(0);
+    await clock.advance(6_000);
+    await deliver();
+    const released = acquiring.value?.release();
+    await deliver();
+    expect(await released).toBe(true);
+    const closed = outcomeOf(locks.close());
+    await clock.advance(2_000);
+    expect(closed.state).toBe('kept');
+    await clock.advance(3_600_000);
+    expect(network.messages).toEqual([]);
   });
 
   it('ends although the close of the store hangs', async () => {

@@ -126,7 +126,7 @@ export const CALL_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'a claim request that is executed after the release of its hold is left until it expires',
     symbol: 'HeldClaim.#finish',
-    find: 'if (this.mayArriveLate) core.cleanUp.sendAgain(this.#sendLast, this.ttlMs);',
+    find: 'if (this.mayArriveLate) core.cleanUp.repeatLater(this.#sendLast, this.ttlMs);',
     replace: '',
     test: LATE_CLAIM,
     by: 'although its answer is lost',
