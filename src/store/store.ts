@@ -34,8 +34,8 @@ import type { DiagnoseContext, Finding } from './finding.ts';
  * 6. Redirects, a missing script and reconnecting belong to the store; every other retry belongs to
  *    the core. A store never logs, never reads the environment, closes exactly what it opened, runs
  *    no repeating timer under 250 ms (but for the first waiter of a server that cannot push), keeps
- *    nothing of an abandoned request but of one that was sent and whose late answer the core needs,
- *    and keeps the process alive while a call or `close` is pending. Renewals, reconnect timers and
+ *    nothing of an abandoned request, except of one that was sent and whose late answer the core
+ *    needs, and keeps the process alive while a call or `close` is pending. Renewals, reconnect timers and
  *    the sockets of subscriptions do not.
  * 7. `renew` never creates. `release` and `evict` compare the id in the same atomic step. A store with
  *    `onEvicted` reports an eviction at once to a store that made the claim and is subscribed anyway,

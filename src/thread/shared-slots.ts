@@ -127,7 +127,7 @@ export class SlotPool {
   }
 
   take(): Slot {
-    // One of them each time, in turn, so that none keeps the others back.
+    // One of them each time, in turn: a slow one must not block the others.
     const undropped = this.#undropped.shift();
     if (undropped !== undefined) this.giveBack(undropped);
     const slot = this.#free.pop();

@@ -63,6 +63,8 @@ describe('starting', () => {
     expect([subscription.isUp, started, log]).toEqual([true, 2, ['up']]);
     last().events.onMessage('hello');
     expect(log).toEqual(['up', 'hello']);
+    // The heartbeat, and no time limit of the start.
+    expect(clock.timers).toBe(1);
   });
 
   it('callers go on without it after a second, and wait again only after it was up', async () => {

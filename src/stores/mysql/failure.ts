@@ -35,6 +35,7 @@ export const failures = failuresBy({
     1044: 'docs/stores/mysql.md lists what the user needs',
     1142: 'docs/stores/mysql.md lists what the user needs',
     1290: 'this server is a replica, or is set to be read only',
+    1690: 'others changed the lock each time',
     1836: 'this server is a replica, or is set to be read only',
   },
 });

@@ -4,7 +4,7 @@ import type { ClaimRef, ClaimRequest } from '../../store/store.ts';
 import type { Batch } from '../shared/batch.ts';
 import type { ConnectionPool } from '../shared/connection-pool.ts';
 import { columnsOf, modeOf } from '../shared/mode-columns.ts';
-import { busyAnswer, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
+import { againAnswer, pooledBatch, type SingleStatement } from '../shared/pooled-batch.ts';
 import { arrayOf, type Connection, type Row, type Statement } from './connection.ts';
 import { failures } from './failure.ts';
 import type { Schema } from './schema.ts';
@@ -45,6 +45,9 @@ interface StatementContext {
   readonly channel: string | null;
 }
 
+const stayedBusy = (): StoreError =>
+  new StoreError(`${failures.label}: the lock stayed busy`, { applied: 'no' });
+
 /** The operations of a call are one statement. */
 export function leaseBatch({ clock, schema, pool, queueMax, channel }: LeaseBatchOptions): LeaseBatch {
   return pooledBatch<Connection, LeaseRequest, readonly Row[]>({
@@ -60,7 +63,7 @@ export function leaseBatch({ clock, schema, pool, queueMax, channel }: LeaseBatc
       // An operation without an answer gets an empty one, which decodes to an error.
       return requests.map((_, position) => {
         const answer = answers[position] ?? '';
-        if (answer === 'b') return busyAnswer(clock, failures.label, call.triesOf(position));
+        if (answer === 'b') return againAnswer(clock, call.triesOf(position), stayedBusy);
         return { value: [[answer]] };
       });
     },

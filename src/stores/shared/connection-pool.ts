@@ -150,7 +150,8 @@ export class ConnectionPool<Connection extends PooledConnection> {
     } catch (error) {
       this.#opening -= 1;
       if (this.#isClosed) return;
-      // A renewal may be all that waits for it, so it does not keep the process alive.
+      // A renewal may be all that waits for it, so it does not keep the process alive. For a user's
+      // call, the core does.
       this.#retryTimer ??= clock.startTimer(backoff(clock, this.#failures++, RETRY_MS), () => {
         this.#retryTimer = null;
         if (this.#onFree !== null) this.#openAnother();

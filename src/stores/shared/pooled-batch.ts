@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.ts';
-import { StoreError } from '../../errors.ts';
+import type { StoreError } from '../../errors.ts';
 import { Batch } from './batch.ts';
 import type { Answer, CallInfo } from './batch-options.ts';
 import type { ConnectionPool, PooledConnection } from './connection-pool.ts';
@@ -32,10 +32,10 @@ export interface PooledBatchOptions<Connection extends PooledConnection, Request
 
 /** The most operations in a call: their rows may stay locked until the call has committed. */
 const ITEMS_MAX = 128;
-/** A row that others keep busy: this many tries follow at once, and further ones after a delay. */
-const BUSY_TRIES_AT_ONCE = 3;
-const BUSY_TRIES_MAX = 60;
-const BUSY_MS = { min: 1, max: 40 };
+/** After a row that was busy or a deadlock, this many tries follow at once, and others after a delay. */
+const TRIES_AT_ONCE = 3;
+const TRIES_MAX = 60;
+const AGAIN_MS = { min: 1, max: 40 };
 
 /**
  * The only queue between a store and its server: a connection that becomes free takes the next call
@@ -47,7 +47,7 @@ export function pooledBatch<
   Result,
 >(options: PooledBatchOptions<Connection, Request, Result>): Batch<Request, Result> {
   const { clock, pool, send, failures } = options;
-  const { label, kindOf } = failures;
+  const { failureOf, kindOf } = failures;
   return new Batch<Request, Result>({
     clock,
     itemsMax: ITEMS_MAX,
@@ -65,7 +65,7 @@ export function pooledBatch<
       } catch (error) {
         const kind = kindOf(error);
         if (kind === 'again')
-          return requests.map((_, position) => busyAnswer(clock, label, call.triesOf(position)));
+          return requests.map((_, n) => againAnswer(clock, call.triesOf(n), () => failureOf(error)));
         if (kind === 'tables') pool.forgetSchema();
         // The name of the server may lead to another one by now.
         if (kind === 'server') pool.replaceAll();
@@ -78,15 +78,14 @@ export function pooledBatch<
     errors: {
       notSent: () => failures.notSent('the caller gave up'),
       noAnswer: failures.unanswered,
-      failed: failures.failureOf,
+      failed: failureOf,
     },
   });
 }
 
-/** The answer for an operation whose row was busy, after this many tries. Nothing was done. */
-export function busyAnswer(clock: Clock, label: string, tries: number): Answer<never> {
-  if (tries >= BUSY_TRIES_MAX)
-    return { error: new StoreError(`${label}: the lock stayed busy`, { applied: 'no' }) };
-  if (tries < BUSY_TRIES_AT_ONCE) return { retryMs: 0 };
-  return { retryMs: BUSY_MS.min + clock.random() * Math.min(BUSY_MS.max, tries) };
+/** The answer for an operation of which nothing was done, after this many tries. */
+export function againAnswer(clock: Clock, tries: number, refusal: () => StoreError): Answer<never> {
+  if (tries >= TRIES_MAX) return { error: refusal() };
+  if (tries < TRIES_AT_ONCE) return { retryMs: 0 };
+  return { retryMs: AGAIN_MS.min + clock.random() * Math.min(AGAIN_MS.max, tries) };
 }

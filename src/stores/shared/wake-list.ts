@@ -158,7 +158,8 @@ export class WakeList {
     if (queue.dueAtMs === Number.POSITIVE_INFINITY) return;
     const inMs = Math.max(queue.dueAtMs - this.#clock.monotonicMs(), 0);
     this.#due.set(name, inMs, () => {
-      // A waiter that takes over later would be woken at once, for nothing.
+      // A waiter that takes over later would be woken at once, for nothing. Without `takeOverMs`, every
+      // answer sets the time anew.
       if (this.#takeOverMs !== undefined) queue.dueAtMs = Number.POSITIVE_INFINITY;
       this.wakeFirst(name);
     });

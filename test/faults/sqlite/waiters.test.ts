@@ -289,16 +289,19 @@ it.concurrent('a process that has ended is gone, also before its parent asks how
   const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
-  const pid = Number(`${line}`);
-  const stat = (of: number | undefined): string[] => readFileSync(`/proc/${of}/stat`, 'utf8').split(' ');
-  const [namespace, , , random] = newProcessTag().split('-');
-  const tag = [namespace, pid, stat(pid)[21], random].join('-');
-  expect(isGone(tag)).toBe(false);
-  // `sleep` never asks for a child.
-  await eventually('the parent is no shell any more', () => stat(parent.pid)[1] === '(sleep)');
-  process.kill(pid, 'SIGKILL');
-  await eventually('it has ended', () => stat(pid)[2] === 'Z');
-  expect(isGone(tag)).toBe(true);
-  parent.kill('SIGKILL');
+  try {
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+    const pid = Number(`${line}`);
+    const stat = (of: number | undefined): string[] => readFileSync(`/proc/${of}/stat`, 'utf8').split(' ');
+    const [namespace, , , random] = newProcessTag().split('-');
+    const tag = [namespace, pid, stat(pid)[21], random].join('-');
+    expect(isGone(tag)).toBe(false);
+    // `sleep` never asks for a child.
+    await eventually('the parent is no shell any more', () => stat(parent.pid)[1] === '(sleep)');
+    process.kill(pid, 'SIGKILL');
+    await eventually('it has ended', () => stat(pid)[2] === 'Z');
+    expect(isGone(tag)).toBe(true);
+  } finally {
+    parent.kill('SIGKILL');
+  }
 });
