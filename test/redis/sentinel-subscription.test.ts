@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { createSentinel } from 'redis';
 import { expect, it, onTestFinished } from 'vitest';
 import { releaseScript } from '../../src/generated/redis-scripts.ts';
-import { createLocks } from '../../src/index.ts';
+import { createLocks, type Locks } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import {
   type NodeRedisSentinel,
@@ -105,6 +105,25 @@ it('a store that is closed leaves the subscriptions of another one over the same
   await eventually('the holder is notified', () => hold?.signal.aborted === true, 20_000);
 }, 90_000);
 
+it('a client that its owner has ended is not connected again by a heartbeat', async () => {
+  const { client, all } = await open(1);
+  const [locks] = all as [Locks];
+  const [other] = (await open(1)).all;
+  const hold = await other?.mutex('ended').acquire();
+  const waiting = later(locks.mutex('ended').acquire());
+  const admin = await openAdmin();
+  const subscribers = async (): Promise<number> =>
+    subscribersIn(await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).length;
+  await eventually('it is subscribed', async () => (await subscribers()) === 1);
+  await hold?.release();
+  await (await waiting).release();
+  await client.destroy();
+  await eventually('it is not subscribed', async () => (await subscribers()) === 0);
+  // Longer than the interval of heartbeats.
+  await sleep(6_000);
+  expect(await subscribers()).toBe(0);
+});
+
 it('is not up before the client has subscribed, also when the master changes meanwhile', async () => {
   let subscribed = (): void => {};
   const subscribing = new Promise<void>((resolve) => {
@@ -112,6 +131,7 @@ it('is not up before the client has subscribed, also when the master changes mea
   });
   // Only the order of the client's events matters here: `faults/redis/sentinel` has real Sentinels.
   const client = Object.assign(new EventEmitter(), {
+    isOpen: true,
     subscribe: () => subscribing,
     unsubscribe: () => Promise.resolve(),
   });

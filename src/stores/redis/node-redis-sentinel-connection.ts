@@ -30,8 +30,8 @@ export class NodeRedisSentinelConnection
   implements RedisConnection
 {
   readonly keyPrefix = '';
-  /** What the subscriptions of all stores do when they may have broken. */
-  readonly #onBreaks = new Set<() => void>();
+  /** Of the subscriptions of all stores, which may have broken. */
+  readonly #resubscribes = new Set<() => void>();
 
   constructor(client: NodeRedisSentinel) {
     super(client, { breaks: ['topology-change', 'client-error', 'reconnecting'] });
@@ -56,8 +56,12 @@ export class NodeRedisSentinelConnection
   listen(channels: string[], listening: ChannelEvents): SubscribedConnection {
     const client = this.client as NodeRedisSentinel & OneListener;
     const onMessage = (message: string): void => listening.onMessage(message);
+    let isClosed = false;
     const subscribe = async (): Promise<void> => {
+      // The client would connect again.
+      if (!client.isOpen) throw new Error('the client is closed');
       await client.subscribe(channels, onMessage);
+      if (isClosed) await client.unsubscribe(channels, onMessage);
       // While its connection is broken, the client takes known channels for subscribed. It subscribes
       // to them before it sends any other command, such as one for a channel that nobody uses.
       await client.unsubscribe([`${channels[0]}:none`], onMessage).catch((error: Error) => {
@@ -76,18 +80,19 @@ export class NodeRedisSentinelConnection
         () => listening.onEnd(),
       );
     };
-    const onBreak = (): void => {
+    const resubscribe = (): void => {
       // A claim must not name the channel before this process hears it.
       if (!isUp) return;
       isUp = false;
       listening.onDown();
       begin();
     };
-    this.#onBreaks.add(onBreak);
+    this.#resubscribes.add(resubscribe);
     begin();
     return {
       close: async () => {
-        this.#onBreaks.delete(onBreak);
+        isClosed = true;
+        this.#resubscribes.delete(resubscribe);
         if (client.isOpen) await client.unsubscribe(channels, onMessage).catch(() => {});
       },
       checkAlive: subscribe,
@@ -98,11 +103,11 @@ export class NodeRedisSentinelConnection
     super.setListeners(verb);
     const client = this.client as unknown as EventEmitter;
     // The client reports a broken connection by an error, and by nothing else.
-    for (const event of ['topology-change', errorMonitor]) client[verb](event, this.#onBreak);
+    for (const event of ['topology-change', errorMonitor]) client[verb](event, this.#resubscribe);
   }
 
-  readonly #onBreak = (): void => {
-    for (const onBreak of [...this.#onBreaks]) onBreak();
+  readonly #resubscribe = (): void => {
+    for (const resubscribe of [...this.#resubscribes]) resubscribe();
   };
 
   askSentinels(): Promise<never> {

@@ -156,6 +156,8 @@ export class Subscription<Message> {
     if (!this.#isUp) return;
     this.#isUp = false;
     this.#timers.delete('heartbeat');
+    // It may not come up again by itself.
+    this.#timers.set('limit', ATTEMPT_MS, () => this.#onEnd(false));
     this.#options.onDown?.();
   }
 
