@@ -151,13 +151,16 @@ describe('waiters of an advisory lock', () => {
     await other.query('SELECT pg_advisory_lock_shared(hashtextextended($1, 0))', [held.name]);
     const wake = vi.fn();
     process.kill(Number(pid), 'SIGSTOP');
-    const released = store.release(held);
-    await setImmediate();
-    const refused = store.claim(request(held.name, { wait: true }), undefined, { wake });
-    await stage.query("SELECT pg_notify('holdfast_advisory', hashtextextended($1, 0)::text)", [held.name]);
-    process.kill(Number(pid), 'SIGCONT');
-    await released;
-    expect(await refused).toMatchObject({ granted: false });
+    let answers: Promise<unknown>[] = [];
+    try {
+      const released = store.release(held);
+      await setImmediate();
+      answers = [released, store.claim(request(held.name, { wait: true }), undefined, { wake })];
+      await stage.query("SELECT pg_notify('holdfast_advisory', hashtextextended($1, 0)::text)", [held.name]);
+    } finally {
+      process.kill(Number(pid), 'SIGCONT');
+    }
+    expect((await Promise.all(answers))[1]).toMatchObject({ granted: false });
     expect(wake).toHaveBeenCalled();
   });
 

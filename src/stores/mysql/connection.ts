@@ -79,7 +79,8 @@ export class Connection extends LimitedConnection<LimitedDriver> {
     const library = this.#library;
     const answer = values === undefined ? library.query(text) : library.execute(text, values);
     // Before the failure is reported, so that the connection is not used again. Most versions of the
-    // library do not say which errors are fatal, so every error that the server did not report ends it.
+    // library do not say which errors are fatal, so every error ends the connection, except those that
+    // the server reported.
     answer.catch((error: unknown) => errorNumberOf(error) === null && this.onBroken());
     const [rows] = await this.limited(answer, limitMs);
     return rows as Answer;

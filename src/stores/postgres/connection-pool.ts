@@ -27,7 +27,7 @@ export function leasePool(
     setUp: async (connection) => {
       if (!connection.isDirect) return;
       const [settings] = await connection.run({ text: SET_UP });
-      // Refused here, the pool pauses before it connects again.
+      // When a server is refused here, the pool pauses before it connects again.
       if (settings?.at(-1) === 'on') throw new Error('this server is set to be read only');
     },
     notBegun,

@@ -111,9 +111,10 @@ end
 -- The queues in which dead positions were looked for in this call.
 local searched = {}
 
--- Drops dead positions from a full queue. Claims that are refused may be many, and the queue may be
--- long: so only a part of it is looked at, once in a call, and another part at another time.
-local function hasRoom(lock)
+-- Whether the queue has room, also after dead positions were dropped from it. Claims that are refused
+-- may be many, and the queue may be long: so only a part of it is looked at, once in a call, and
+-- another part at another time.
+local function makeRoom(lock)
   local count = redis.call('ZCOUNT', lock.queue, WAITING_MIN, WAITING_MAX)
   if count < queueMax then return true end
   if searched[lock.queue] then return false end
@@ -134,7 +135,7 @@ local function hasRoom(lock)
 end
 
 local function enqueue(lock, id, mode, ttl, note)
-  if not hasRoom(lock) then return 'l' end
+  if not makeRoom(lock) then return 'l' end
   local last = redis.call(
     'ZREVRANGEBYSCORE', lock.queue, WAITING_MAX, WAITING_MIN, 'WITHSCORES', 'LIMIT', 0, 1
   )
@@ -163,7 +164,7 @@ end
 local function enqueueOrGrant(lock, id, mode, ttl, wait, note)
   expireHolders(lock)
   local entry = redis.call('HGET', lock.info, id)
-  if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return keep(lock, id, entry, ttl) end
+  if entry and lock.many and string.sub(entry, 1, 1) == 'h' then return renewHolder(lock, id, entry, ttl) end
   if entry then allowWrites(lock.queue) end
   local w = entry and waiterIn(entry)
   -- The queue was evicted, or deleted by hand: the claim enters it again.

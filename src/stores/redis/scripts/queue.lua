@@ -205,7 +205,7 @@ local function save(lock)
 end
 
 -- One of several holders claims again: it is renewed. Returns its fence.
-local function keep(lock, id, entry, ttl)
+local function renewHolder(lock, id, entry, ttl)
   local mode, fence, granted, _, note = holderIn(entry)
   allowWrites(lock.queue)
   redis.call('ZADD', lock.queue, digits(nowMs + ttl - FAR), id)

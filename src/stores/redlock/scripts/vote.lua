@@ -43,7 +43,7 @@ local function vote(key, queue, info, id, mode, ttl, proposed, note)
   local lock = lockOf(key, queue, info, value)
   expireHolders(lock)
   local entry = lock.many and redis.call('HGET', info, id)
-  if entry and string.sub(entry, 1, 1) == 'h' then return 'k ' .. keep(lock, id, entry, ttl) end
+  if entry and string.sub(entry, 1, 1) == 'h' then return 'k ' .. renewHolder(lock, id, entry, ttl) end
   if lock.weight > 0 and not lock.foreign and lock.family ~= 'rw' then
     save(lock)
     return 'm p1/' .. string.sub(lock.family, 2)
