@@ -101,7 +101,7 @@ export class PatchedClient {
   }
 
   /** The client may have asked a server for its session already, or to move it. */
-  get hasAsked(): boolean {
+  get mayHaveAsked(): boolean {
     const { state, socket } = this.#manager;
     if (state === CONNECTING) return socket?.connecting === false && socket.destroyed !== true;
     return state !== DISCONNECTED;
@@ -208,7 +208,7 @@ export class PatchedClient {
         queue.call(manager, request, (error, response) => {
           const zxid = response?.header?.zxid;
           this.replyZxid = Buffer.isBuffer(zxid) && zxid.length === 8 ? zxid.readBigInt64BE() : null;
-          apart(() => callback?.(error, response));
+          rethrowLater(() => callback?.(error, response));
           this.replyZxid = null;
         });
     }
@@ -259,22 +259,30 @@ export class PatchedClient {
     const notify = watchers?.emit;
     if (watchers !== undefined && typeof notify === 'function')
       watchers.emit = (event) => {
+        const call = (): void => notify.call(watchers, event);
         // The client throws for other types.
-        if (event.type <= EVENT_MAX) apart(() => notify.call(watchers, event));
-        else notify.call(watchers, event);
+        if (event.type < 1 || event.type > EVENT_MAX) call();
+        // Callbacks after the one that threw were not called, and have no watch any more. One of them
+        // may be a claim's, which watches again after a reconnect.
+        else if (!rethrowLater(call)) this.dropConnection();
       };
     if (typeof setState === 'function')
-      manager.setState = (state) => apart(() => setState.call(manager, state));
+      manager.setState = (state) => rethrowLater(() => setState.call(manager, state));
   }
 }
 
-/** Other callbacks of the application must not end the connection. What they throw is uncaught. */
-function apart(callback: () => void): void {
+/**
+ * An exception of the application must not end the connection. It is thrown again, uncaught. False:
+ * the callback threw.
+ */
+function rethrowLater(callback: () => void): boolean {
   try {
     callback();
+    return true;
   } catch (error) {
     process.nextTick(() => {
       throw error;
     });
+    return false;
   }
 }

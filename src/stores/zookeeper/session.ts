@@ -50,8 +50,8 @@ export class Session {
   isUsable = false;
   /** The present or next connection began after that. */
   #openedAfter: Instant;
-  /** It may have begun before: it is of a client that others have connected. */
-  #isOlder: boolean;
+  /** The client may have had its session before this object was made. */
+  #mayBeOlder: boolean;
   #end: End | null = null;
   /** The session's id in hexadecimal; empty before the first connection. */
   id = '';
@@ -74,7 +74,7 @@ export class Session {
     this.isOurs = isOurs;
     this.#clock = clock;
     this.#openedAfter = instant(clock);
-    this.#isOlder = client.hasAsked;
+    this.#mayBeOlder = client.mayHaveAsked;
     this.#heartbeat = new Heartbeat(clock, {
       ask: () => this.calls.exists('/'),
       dropConnection: () => client.dropConnection(),
@@ -198,7 +198,7 @@ export class Session {
     const isAgain = this.id !== '';
     const timeoutMs = this.client.raw.getSessionTimeout();
     this.id = this.client.raw.getSessionId().readBigUInt64BE().toString(16);
-    const agoMs = this.#isOlder ? timeoutMs * KNOWN_SHARE : 0;
+    const agoMs = this.#mayBeOlder ? timeoutMs * KNOWN_SHARE : 0;
     const { monotonicMs, wallMs } = this.#openedAfter;
     this.isUsable = true;
     this.#heartbeat.start(timeoutMs, { monotonicMs: monotonicMs - agoMs, wallMs: wallMs - agoMs });
@@ -208,7 +208,7 @@ export class Session {
 
   #beginConnecting(): void {
     this.#openedAfter = instant(this.#clock);
-    this.#isOlder = false;
+    this.#mayBeOlder = false;
   }
 
   #onDisconnected(): void {

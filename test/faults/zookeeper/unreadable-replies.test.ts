@@ -151,33 +151,48 @@ describe('a callback of the application that throws', () => {
     throw new Error('of the application');
   };
 
-  it.each([
-    ['for a reply', (client: RawClient) => client.getChildren('/', fail)],
-    ['for a watch', (client: RawClient) => watchAndChange(client, fail)],
-  ])('%s is uncaught, and does not end the connection', async (title, call) => {
-    const { client, store } = await openLink(true);
-    const wanted = request(`application-${title.split(' ').at(-1)}`);
-    expect((await store.claim(wanted)).granted).toBe(true);
-    const { socket } = managerOf(client);
+  async function failure(call: () => unknown): Promise<void> {
     const { errors, stop } = uncaught();
     try {
-      call(client);
+      await call();
       await until('nothing was thrown', () => errors.length > 0, 6_000);
     } finally {
       stop();
     }
     expect(errors).toEqual([new Error('of the application')]);
+  }
+
+  it('for a reply is uncaught, and does not end the connection', async () => {
+    const { client, store } = await openLink(true);
+    const wanted = request('application-reply');
+    expect((await store.claim(wanted)).granted).toBe(true);
+    const { socket } = managerOf(client);
+    await failure(() => client.getChildren('/', fail));
     expect(await store.release(wanted)).toBe(true);
     expect(managerOf(client).socket).toBe(socket);
     expect(socket.destroyed).toBe(false);
   });
-});
 
-function watchAndChange(client: RawClient, onChange: () => void): void {
-  client.exists('/changed', onChange, () =>
-    client
-      .transaction()
-      .create('/changed', Buffer.alloc(0), undefined, 0)
-      .commit(() => {}),
-  );
-}
+  it('for a watch is uncaught, and a waiter that watches the same node is woken', async () => {
+    const { client, store } = await openLink(true);
+    const name = 'application-watch';
+    expect((await store.claim(request(name, { id: 'a#1' }))).granted).toBe(true);
+    const session = client.getSessionId();
+    const { socket } = managerOf(client);
+    const [held] = await nodesOf(direct, name);
+    const path = `/locks/${name}/${held}`;
+    await new Promise((resolve) => client.getData(path, fail, resolve));
+    let woken = 0;
+    const wake = (): void => {
+      woken += 1;
+    };
+    const wanted = request(name, { id: 'a#2', wait: true });
+    expect((await store.claim(wanted, undefined, { wake })).granted).toBe(false);
+    await failure(() => direct.remove(path, () => {}));
+    await until('the waiter was not woken', () => woken > 0);
+    expect((await store.claim(wanted)).granted).toBe(true);
+    expect(managerOf(client).socket).not.toBe(socket);
+    expect(client.getSessionId()).toEqual(session);
+    expect(await store.release(wanted)).toBe(true);
+  });
+});
