@@ -13,8 +13,8 @@ import { until } from '../../support/waiting/eventually.ts';
 /** First connections of a client that come late. Nearly all of the time is spent waiting. */
 const SESSION_MS = 12_000;
 const CONNECTED = 3;
-/** If the session began with the store, two seconds would be left: a client of a caller may be older. */
-const LATE_MS = { 'the store': 10_000, 'its caller': 6_000 };
+/** If trust were counted from the making of the store, two seconds would be left. */
+const LATE_MS = 10_000;
 
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
@@ -61,7 +61,7 @@ describe.concurrent('the first connection to ZooKeeper', () => {
       const locks = locksOn(owner === 'the store' ? () => client : client);
       if (owner === 'the store') proxy.refuse();
       const acquired = locks.mutex(`late-${owner}`).acquire();
-      await sleep(LATE_MS[owner]);
+      await sleep(LATE_MS);
       if (owner === 'the store') proxy.pass();
       else client.connect();
       const hold = await acquired;
