@@ -1,13 +1,18 @@
 import { connect } from 'node:net';
 import zookeeper from 'node-zookeeper-client';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { RawClient } from '../../src/stores/zookeeper/client.ts';
+import { CREATE, type RawClient, STATE } from '../../src/stores/zookeeper/client.ts';
 import { type ZookeeperStoreOptions, zookeeperStore } from '../../src/stores/zookeeper/index.ts';
+import { PatchedClient } from '../../src/stores/zookeeper/patched-client.ts';
+import { Session } from '../../src/stores/zookeeper/session.ts';
 import { request } from '../../src/testing/store-case.ts';
 import { cleanups } from '../support/hooks/cleanups.ts';
 import { type Ensemble, startEnsemble } from '../support/servers/zookeeper.ts';
 import { until } from '../support/waiting/eventually.ts';
+
+const { ACL, Id, Permission } = zookeeper;
 
 /** What a waiter watches at the server, and what is left of that. */
 const atTheEnd = cleanups();
@@ -73,7 +78,6 @@ describe.concurrent('a waiter behind another claim', () => {
   });
 
   it('asks once a second behind a claim whose node it may not read, which cannot be watched', async () => {
-    const { ACL, Id, Permission } = zookeeper;
     const acl = [new ACL(Permission.ALL - Permission.READ, new Id('world', 'anyone'))];
     const [holder, waiting] = [openStore(connected(), { acl }), openStore(connected())];
     const [held, wanted] = [request('unreadable'), request('unreadable', { wait: true })];
@@ -86,5 +90,22 @@ describe.concurrent('a waiter behind another claim', () => {
       expect(await ask()).toEqual({ granted: false, retryAfterMs: 1_000 });
     expect(await holder.release(held)).toBe(true);
     expect((await ask()).granted).toBe(true);
+  });
+
+  it('keeps no record of a watch that is cancelled before the server refuses it', async () => {
+    const client = connected();
+    await until('not connected', () => client.getState().code === STATE.connected);
+    const acl = [new ACL(Permission.ALL - Permission.READ, new Id('world', 'anyone'))];
+    await new Promise((resolve) =>
+      client.create('/unreadable-record', Buffer.alloc(0), acl, CREATE.persistent, resolve),
+    );
+    const session = new Session(PatchedClient.of(client), false, systemClock);
+    atTheEnd(session.use(() => {}));
+    const { armed, cancel } = session.watches.add('node', '/unreadable-record', () => {});
+    cancel();
+    await expect(armed).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+    const forgotten = vi.spyOn(session.client, 'forgetWatch');
+    session.watches.reset();
+    expect(forgotten).not.toHaveBeenCalled();
   });
 });

@@ -61,11 +61,8 @@ export class WatchHub {
   }
 
   #cancel(watched: Watched, fire: Fire): void {
-    const { key, fires } = watched;
-    fires.delete(fire);
-    // The server refused to watch, so nothing will end this record.
-    const isOver = fires.size === 0 && watched.armed === null;
-    if (isOver && this.#watched.get(key) === watched) this.#watched.delete(key);
+    watched.fires.delete(fire);
+    this.#endIfUnused(watched);
   }
 
   #begin(key: string, kind: Kind, path: string): Watched {
@@ -82,7 +79,9 @@ export class WatchHub {
     const armed = this.#ask(watched);
     watched.armed = armed;
     armed.catch(() => {
-      if (watched.armed === armed) watched.armed = null;
+      if (watched.armed !== armed) return;
+      watched.armed = null;
+      this.#endIfUnused(watched);
     });
     return armed;
   }
@@ -115,6 +114,11 @@ export class WatchHub {
       () => notify(watched, false),
       () => this.#end(watched),
     );
+  }
+
+  /** Where the server could not be asked, no event will end a record that has lost its listeners. */
+  #endIfUnused(watched: Watched): void {
+    if (watched.fires.size === 0 && watched.armed === null) this.#end(watched);
   }
 
   /** The node is gone, no listener is left, or the server cannot watch. */
