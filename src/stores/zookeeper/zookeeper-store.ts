@@ -16,6 +16,7 @@ import type {
 } from '../../store/store.ts';
 import { instant } from '../../store/validity.ts';
 import { settlesWithin } from '../../util/backoff.ts';
+import { isUnknown } from '../../util/error-code.ts';
 import { type EndTurn, Turns } from '../../util/turns.ts';
 import { disposable } from '../shared/callback-index.ts';
 import { claimKey } from '../shared/claim-map.ts';
@@ -206,7 +207,11 @@ class ZookeeperStore implements Store {
     if (this.#isClosed) return;
     // A client that stays open keeps its session alive, and with it every node that is not removed.
     const lateness = new AbortController();
-    const removed = Promise.allSettled([...this.#table].map((claim) => this.release(claim, lateness.signal)));
+    const removed = Promise.allSettled(
+      [...this.#table].map((claim) =>
+        this.release(claim, lateness.signal).catch((error) => this.#onFailedRelease(claim, error)),
+      ),
+    );
     this.#isClosed = true;
     for (const observer of this.#observers) observer.end();
     await settlesWithin(this.#clock, removed, CLOSE_MS, { keepAlive: true });
@@ -241,8 +246,17 @@ class ZookeeperStore implements Store {
     const finish = async (): Promise<void> => {
       if (claim.isLeaving && this.#table.has(claim)) await this.#claims.release(claim, undefined);
     };
-    await this.#turns.run(claimKey(claim), finish).catch(() => {});
+    await this.#turns.run(claimKey(claim), finish).catch((error) => this.#onFailedRelease(claim, error));
     if (this.#isClosed) await this.#disconnect();
+  }
+
+  /**
+   * A closed store gives up a removal that the server refuses, such as one without permission. It
+   * would be refused again, and the store would never leave its client.
+   */
+  #onFailedRelease(claim: Claim, error: unknown): void {
+    const isRefused = !isUnknown(error) && claim.session.isUsable;
+    if (this.#isClosed && isRefused) this.#table.remove(claim);
   }
 
   /** Whether the node exists, according to the leader and a majority. That also confirms the session. */

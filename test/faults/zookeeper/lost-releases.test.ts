@@ -1,3 +1,5 @@
+import type { EventEmitter } from 'node:events';
+import zookeeper from 'node-zookeeper-client';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
 import type { RawClient } from '../../../src/stores/zookeeper/client.ts';
@@ -12,6 +14,7 @@ import { nodesOf } from './support/witness.ts';
 /** Releases that do not get through to a healthy server, or whose reply is lost. */
 const SESSION_MS = 12_000;
 const CONNECTED = 3;
+const { ACL, Id, Permission } = zookeeper;
 
 const atTheEnd = cleanups();
 let ensemble: Ensemble;
@@ -27,6 +30,8 @@ function storeOn(client: RawClient): Store {
   atTheEnd(() => store.close());
   return store;
 }
+
+const listenersOf = (client: RawClient): number => (client as unknown as EventEmitter).listenerCount('state');
 
 /** A store over a connected client, whose connection goes through a proxy. */
 async function openLink(): Promise<{ client: RawClient; proxy: FaultProxy; store: Store }> {
@@ -78,6 +83,35 @@ describe.concurrent('a link to ZooKeeper fails during a release', () => {
     proxy.cut();
     await expect(released).rejects.toMatchObject({ code: 'STORE', applied: 'unknown' });
   });
+
+  it.each(['connected', 'not connected'])(
+    'row 57: a store that may not remove its node and closes while its client is %s leaves that client',
+    async (state) => {
+      const { client, proxy, store: other } = await openLink();
+      await other.close();
+      const listeners = listenersOf(client);
+      // Who may remove a claim, its lock node says.
+      const acl = [new ACL(Permission.ALL - Permission.DELETE, new Id('world', 'anyone'))];
+      const store = zookeeperStore(client, { acl });
+      atTheEnd(() => store.close());
+      const wanted = request(`not-removable-${state.replace(' ', '-')}`);
+      expect((await store.claim(wanted)).granted).toBe(true);
+      await expect(store.release(wanted)).rejects.toMatchObject({ code: 'STORE', applied: 'no' });
+      expect(listenersOf(client)).toBeGreaterThan(listeners);
+      if (state === 'connected') {
+        await store.close();
+      } else {
+        proxy.refuse();
+        proxy.cut();
+        await until('still connected', () => client.getState().code !== CONNECTED);
+        await store.close();
+        expect(listenersOf(client)).toBeGreaterThan(listeners);
+        proxy.pass();
+      }
+      await until('the store still listens', () => listenersOf(client) === listeners);
+      expect(await nodesOf(direct, wanted.name)).toHaveLength(1);
+    },
+  );
 
   for (const [title, hasOther] of [
     ['', false],
