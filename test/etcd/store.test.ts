@@ -309,27 +309,6 @@ describe.concurrent('queues', () => {
     expect(order).toEqual(Array.from({ length: 30 }, (_, n) => n));
   });
 
-  it('a hold that had to wait learns of its eviction at once while another call waits', async () => {
-    const [a, b] = [etcdStore(cluster.client()), etcdStore(cluster.client())];
-    atTheEnd(() => Promise.all([a.close(), b.close()]));
-    const evicted: (string | null)[] = [];
-    a.onEvicted?.((id) => evicted.push(id));
-    const [first, held] = [request('evicted'), request('evicted', { wait: true })];
-    await b.claim(first);
-    await a.claim(held, undefined, { wake: () => {} });
-    await b.release(first);
-    expect(await a.claim(held)).toMatchObject({ granted: true });
-    // The stream of the watches is closed meanwhile, and opened again by the next wait.
-    await sleep(1_500);
-    await b.claim(request('evicted-other'));
-    await a.claim(request('evicted-other', { wait: true }), undefined, { wake: () => {} });
-    await sleep(500);
-    expect(evicted).toEqual([]);
-    expect(await b.evict(held)).toBe(true);
-    await until('the eviction was not reported', () => evicted.length > 0);
-    expect(evicted).toEqual([held.id]);
-  });
-
   it('readers behind a writer are granted together, and a writer waits for the last reader', async () => {
     const lock = open().readWriteLock('rw');
     const writer = await lock.write.acquire();

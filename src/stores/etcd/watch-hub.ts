@@ -17,14 +17,16 @@ interface WatchRange {
 }
 
 export interface HubWatching extends Watching {
-  /** The changes may be reported late: the stream stays open only while others want it. */
-  rest(): void;
+  /** The stream stays open only while others want it. Changes while it is closed are not reported. */
+  unwant(): void;
 }
 
 /** A stream without a first answer is given up after this time. */
 const SILENT_MS = 5_000;
 /** How long an unused stream stays open for the next waiter. It keeps the process alive. */
 const IDLE_MS = 500;
+
+const nothing = (): void => {};
 
 interface Entry extends WatchRange {
   readonly fire: () => void;
@@ -39,8 +41,8 @@ interface Entry extends WatchRange {
 
 /**
  * All watches of this store, over one stream. After a reconnect each watch is created again from
- * the first revision that was not reported, or from now on if that revision was compacted, and
- * fires once.
+ * the last revision that was reported, and fires once if a caller waits for it. It is created from
+ * now on if no caller waits, or if that revision was compacted.
  */
 export class WatchHub {
   readonly #calls: Calls;
@@ -53,7 +55,7 @@ export class WatchHub {
   #creating: Entry[] = [];
   readonly #byId = new Map<string, Entry>();
   #stream: Stream<object, WatchReply> | null = null;
-  #endStream = (): void => {};
+  #endStream = nothing;
 
   constructor(calls: Calls, clock: Clock) {
     this.#calls = calls;
@@ -68,8 +70,8 @@ export class WatchHub {
   }
 
   add(range: WatchRange, fire: () => void): HubWatching {
-    const [arm, fail] = [(): void => {}, (): void => {}];
-    const entry: Entry = { ...range, fire, watchId: null, isArmed: false, isRefused: false, arm, fail };
+    const unset = { watchId: null, isArmed: false, isRefused: false, arm: nothing, fail: nothing };
+    const entry: Entry = { ...range, fire, ...unset };
     const armed = new Promise<void>((resolve, reject) => {
       entry.arm = resolve;
       entry.fail = reject;
@@ -79,7 +81,7 @@ export class WatchHub {
     this.#wanted.add(entry);
     if (this.#stream !== null) this.#create(entry);
     else void this.#subscription.start();
-    return { armed, cancel: () => this.#cancel(entry), rest: () => this.#rest(entry) };
+    return { armed, cancel: () => this.#cancel(entry), unwant: () => this.#unwant(entry) };
   }
 
   close(): void {
@@ -136,7 +138,8 @@ export class WatchHub {
     else if (reply.events.length > 0) {
       const entry = this.#byId.get(reply.watch_id);
       if (entry === undefined) return;
-      // Not from the next revision on: before the first change, newer servers answer no heartbeat.
+      // Not from the next revision on: etcd 3.5.22 and 3.6.2 and newer answer no progress request
+      // while a watch starts above the current revision.
       entry.from = BigInt(reply.header.revision);
       entry.fire();
     }
@@ -156,8 +159,7 @@ export class WatchHub {
       return;
     }
     this.#byId.set(reply.watch_id, entry);
-    // A watch that rests has seen no change yet, so none is missed by starting again from `from`.
-    if (entry.isArmed && (this.#wanted.has(entry) || entry.from === 0n)) entry.fire();
+    if (entry.isArmed && this.#wanted.has(entry)) entry.fire();
     entry.isArmed = true;
     entry.arm();
   }
@@ -185,7 +187,7 @@ export class WatchHub {
     const entry = this.#byId.get(reply.watch_id);
     this.#byId.delete(reply.watch_id);
     if (entry === undefined) return;
-    // The changes since `from` were compacted. The watch starts from now on, and fires once.
+    // The changes since `from` were compacted.
     entry.from = 0n;
     entry.isArmed = true;
     if (reply.compact_revision === '0') this.#endStream();
@@ -194,13 +196,15 @@ export class WatchHub {
 
   #cancel(entry: Entry): void {
     if (!this.#entries.delete(entry)) return;
-    this.#rest(entry);
+    this.#unwant(entry);
     entry.arm();
     if (entry.watchId !== null && this.#byId.delete(entry.watchId))
       this.#stream?.write({ cancel_request: { watch_id: entry.watchId } });
   }
 
-  #rest(entry: Entry): void {
+  #unwant(entry: Entry): void {
+    // If it is created again: etcd would read every change of all keys since the claim, however old.
+    entry.from = 0n;
     if (this.#wanted.delete(entry) && this.#wanted.size === 0) this.#subscription.onUnwanted();
   }
 }
@@ -240,7 +244,7 @@ export function queueWatches(hub: WatchHub, onEvicted: (claim: Claim) => void): 
       const cancel = (): void => {
         stopNotes();
         // The watch of a hold does not keep the process alive.
-        if (claim.isGranted) claim.keyWatch?.rest();
+        if (claim.isGranted) claim.keyWatch?.unwant();
         else claim.endKeyWatch();
       };
       // A waiter also polls, so that a refused watch of the notes does not matter.
