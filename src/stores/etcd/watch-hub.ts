@@ -166,6 +166,7 @@ export class WatchHub {
 
   /** With each watch etcd checks the token of the stream, which may have expired. */
   #onRefused(entry: Entry): void {
+    if (!this.#entries.has(entry)) return;
     if (entry.isRefused) {
       this.#fail(entry);
       return;
@@ -178,6 +179,7 @@ export class WatchHub {
   }
 
   #fail(entry: Entry): void {
+    if (!this.#entries.has(entry)) return;
     entry.fail(new StoreError('etcd refused the watch', { applied: 'no' }));
     this.#cancel(entry);
     if (entry.isArmed) entry.fire();
