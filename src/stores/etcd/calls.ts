@@ -19,7 +19,7 @@ import type {
   TxnRequest,
   WatchReply,
 } from './client.ts';
-import { asStoreError, isBreakerOpen } from './failure.ts';
+import { asStoreError, isBreakerOpen, isFull } from './failure.ts';
 
 /** The time limit of one attempt at one member. The client then tries another member by itself. */
 const ATTEMPT_MS = 2_000;
@@ -252,8 +252,8 @@ export class Calls {
   #failureOf({ what, count }: Attempts, error: unknown): StoreError {
     const isOpen = isBreakerOpen(error);
     const failure = asStoreError(what, error, count, isOpen ? (this.#lastError ?? error) : error);
-    // A refusal that is definite has opened no breaker.
-    if (!isOpen && failure.applied !== 'no') this.#lastError = error;
+    // A definite refusal does not count for the breaker, except that of a database without space.
+    if (!isOpen && (failure.applied !== 'no' || isFull(failure))) this.#lastError = error;
     return failure;
   }
 }
