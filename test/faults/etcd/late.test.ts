@@ -201,8 +201,8 @@ describe.concurrent('a request arrives late', () => {
     link = 'down';
     // Longer than the time for which the hold was trusted, and its lease after that.
     await sleep(8_000);
-    link = 'up';
     expect(await isThere('unseen')).toBe(true);
+    link = 'up';
     expect(await store.renew(other, { ttlMs: 60_000 })).toMatchObject({ held: true });
     await eventually('the key is removed', async () => !(await isThere('unseen')));
     expect(await store.renew(other, { ttlMs: 60_000 })).toMatchObject({ held: true });
