@@ -15,7 +15,7 @@ export class Claim implements ClaimRef {
   /** The revision of the last write to the key that this store knows of. */
   modRevision = 0n;
   lease: Lease;
-  /** Also those to which a request without an answer may have moved the key. */
+  /** The leases that the key is or may be attached to. */
   readonly leases = new Set<Lease>();
   /** A request to move the key to another lease had no answer, and may still arrive. */
   mayMove = false;
@@ -46,7 +46,7 @@ export class Claim implements ClaimRef {
   }
 
   /** The lease counts as used from now on, so that it is not treated as empty. */
-  mayMoveTo(lease: Lease): void {
+  addLease(lease: Lease): void {
     this.leases.add(lease);
     lease.claims.add(this);
   }
@@ -54,7 +54,7 @@ export class Claim implements ClaimRef {
   moveTo(lease: Lease): void {
     this.leaveAll();
     this.lease = lease;
-    this.mayMoveTo(lease);
+    this.addLease(lease);
   }
 
   leave(lease: Lease): void {

@@ -110,7 +110,7 @@ export class Claims {
         if (outcome !== null) return outcome;
       }
     } finally {
-      // Of a call that was given up the turn may still have to come.
+      // If the call was given up, its turn may come later, and ends at once.
       if (turn instanceof Promise) void turn.then((end) => end());
       else turn();
     }
@@ -289,7 +289,7 @@ export class Claims {
 
   #add(claim: Claim): void {
     this.#table.add(claim);
-    claim.mayMoveTo(claim.lease);
+    claim.addLease(claim.lease);
     this.#sweepLater();
   }
 

@@ -138,7 +138,7 @@ export class LeasePool {
   async #confirm(claim: Claim, { lease, alive }: LeaseUse, note?: string): Promise<Outcome> {
     const { key } = claim;
     const moves = lease !== claim.lease || note !== undefined || claim.mayMove;
-    if (moves) claim.mayMoveTo(lease);
+    if (moves) claim.addLease(lease);
     // The keep-alive was sent first, no later than the transaction that confirms it.
     const [answer, found] = await Promise.allSettled([
       alive,

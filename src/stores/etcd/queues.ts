@@ -147,7 +147,7 @@ export class Queues {
 
   /** Checks whether an exclusive claim is granted. If so, moves the claim to this lease. */
   async take(claim: Claim, lease: Lease): Promise<Look | null> {
-    claim.mayMoveTo(lease);
+    claim.addLease(lease);
     try {
       const txn = takeTxn(claim, lease.id);
       const taken = await this.#calls.writes.add({ txn, conflict: claim.key });
