@@ -119,7 +119,6 @@ export interface LeaseReply {
 }
 
 export interface WatchReply {
-  readonly header: Header;
   readonly watch_id: string;
   readonly created: boolean;
   readonly canceled: boolean;

@@ -40,9 +40,9 @@ interface Entry extends WatchRange {
 }
 
 /**
- * All watches of this store, over one stream. After a reconnect each watch is created again from
- * the last revision that was reported, and fires once if a caller waits for it. It is created from
- * now on if no caller waits, or if that revision was compacted.
+ * All watches of this store, over one stream. After a reconnect each watch is created again from now
+ * on, and fires once if a caller waits for it. From an old revision on, etcd would read every change
+ * of all keys since then.
  */
 export class WatchHub {
   readonly #calls: Calls;
@@ -135,14 +135,7 @@ export class WatchHub {
   #onReply(reply: WatchReply): void {
     if (reply.created) this.#onCreated(reply);
     else if (reply.canceled) this.#onCanceled(reply);
-    else if (reply.events.length > 0) {
-      const entry = this.#byId.get(reply.watch_id);
-      if (entry === undefined) return;
-      // Not from the next revision on: etcd 3.5.22 and 3.6.2 and newer answer no progress request
-      // while a watch starts above the current revision.
-      entry.from = BigInt(reply.header.revision);
-      entry.fire();
-    }
+    else if (reply.events.length > 0) this.#byId.get(reply.watch_id)?.fire();
   }
 
   #onCreated(reply: WatchReply): void {
@@ -161,6 +154,7 @@ export class WatchHub {
     this.#byId.set(reply.watch_id, entry);
     if (entry.isArmed && this.#wanted.has(entry)) entry.fire();
     entry.isArmed = true;
+    entry.from = 0n;
     entry.arm();
   }
 
@@ -189,9 +183,7 @@ export class WatchHub {
     const entry = this.#byId.get(reply.watch_id);
     this.#byId.delete(reply.watch_id);
     if (entry === undefined) return;
-    // The changes since `from` were compacted.
-    entry.from = 0n;
-    entry.isArmed = true;
+    // Else the changes since `from` were compacted.
     if (reply.compact_revision === '0') this.#endStream();
     else this.#create(entry);
   }
@@ -205,8 +197,6 @@ export class WatchHub {
   }
 
   #unwant(entry: Entry): void {
-    // If it is created again: etcd would read every change of all keys since the claim, however old.
-    entry.from = 0n;
     if (this.#wanted.delete(entry) && this.#wanted.size === 0) this.#subscription.onUnwanted();
   }
 }
