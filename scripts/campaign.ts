@@ -248,7 +248,13 @@ const RUNS: Readonly<Record<string, (campaign: Campaign) => Promise<boolean>>> =
   planted: runAllPlanted,
   'killed-holders': runKilledHolders,
 };
-const parsed = parse();
+let parsed: ReturnType<typeof parse> = null;
+try {
+  parsed = parse();
+} catch (error) {
+  // An option that does not exist.
+  console.error((error as Error).message);
+}
 const run = RUNS[parsed?.what ?? ''];
 if (parsed === null || run === undefined) {
   console.error(USAGE);
