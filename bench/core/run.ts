@@ -115,7 +115,8 @@ async function growth(
   rounds: number,
   loop: (locks: Locks, rounds: number) => Promise<void>,
 ): Promise<void> {
-  await loop(locks, Math.ceil(rounds / 10));
+  // As many rounds again: until then, compiled code and grown tables add to the heap.
+  await loop(locks, rounds);
   const before = await resourcesNow();
   await loop(locks, rounds);
   const after = await resourcesNow();
