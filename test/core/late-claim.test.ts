@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLocks, memoryStore } from '../../src/index.ts';
+import { createLocks, memoryStore, type OnceOptions } from '../../src/index.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 import { ManualNetwork } from '../simulation/manual-network.ts';
 import { makeWorld, outcomeOf } from '../support/memory/world.ts';
@@ -17,6 +17,21 @@ function makeLink() {
     }
   };
   return { clock, store, network, locks, deliver };
+}
+
+/** A `once` that a second request has run. The first one is still on its way. */
+async function runOnce(options: OnceOptions) {
+  const link = makeLink();
+  const { clock, network, locks, deliver } = link;
+  const ran = outcomeOf(locks.once('job', () => 1, { waitMs: 60_000, ...options }));
+  await clock.settle();
+  const late = network.take(0);
+  await clock.advance(6_000);
+  await deliver();
+  await clock.settle();
+  await deliver();
+  expect(ran.value).toEqual({ ran: true, value: 1 });
+  return { ...link, late };
 }
 
 describe('a claim that arrives after its caller has stopped waiting', () => {
@@ -105,15 +120,7 @@ describe('a claim that arrives after its caller has stopped waiting', () => {
   });
 
   it('does not cut short what a once remembers, and does not prolong it', async () => {
-    const { clock, store, network, locks, deliver } = makeLink();
-    const ran = outcomeOf(locks.once('job', () => 1, { waitMs: 60_000, ttlMs: 3_000, rememberMs: 60_000 }));
-    await clock.settle();
-    const late = network.take(0);
-    await clock.advance(6_000);
-    await deliver();
-    await clock.settle();
-    await deliver();
-    expect(ran.value).toEqual({ ran: true, value: 1 });
+    const { clock, store, network, deliver, late } = await runOnce({ ttlMs: 3_000, rememberMs: 60_000 });
     const isRemembered = async () => (await store.read('once\u001fjob')).length > 0;
     await clock.advance(4_000);
     await deliver();
@@ -130,15 +137,7 @@ describe('a claim that arrives after its caller has stopped waiting', () => {
   });
 
   it('is not remembered as a once that was forgotten meanwhile', async () => {
-    const { clock, store, network, locks, deliver } = makeLink();
-    const ran = outcomeOf(locks.once('job', () => 1, { waitMs: 60_000, rememberMs: 3_600_000 }));
-    await clock.settle();
-    const late = network.take(0);
-    await clock.advance(6_000);
-    await deliver();
-    await clock.settle();
-    await deliver();
-    expect(ran.value).toEqual({ ran: true, value: 1 });
+    const { clock, store, network, deliver, late } = await runOnce({ rememberMs: 3_600_000 });
     const stored = () => store.read('once\u001fjob');
     const [{ id = '' } = {}] = await stored();
     expect(await store.evict({ name: 'once\u001fjob', id })).toBe(true);
